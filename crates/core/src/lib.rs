@@ -1,0 +1,11 @@
+//! What Sotto decides, as opposed to how it runs.
+//!
+//! Everything in this crate is pure: it is given its input, its time and its seed as arguments and answers with
+//! values. It may use data-structure and parsing crates. It never reads a clock, never asks the system for
+//! randomness, never opens a socket or a file, never starts a thread and never waits; `clippy.toml` beside this
+//! crate turns the usual ways of doing so into build errors. The reward is that whatever happens in a conversation
+//! can be replayed from a seed and a list of inputs.
+//!
+//! - [`ids`]: names for messages, unique and reproducible.
+
+pub mod ids;

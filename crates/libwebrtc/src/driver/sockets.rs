@@ -1,0 +1,117 @@
+//! The UDP sockets of one connection, one per local address.
+//!
+//! They are not shared between connections: a LiveKit server answers all its clients from one port and tells
+//! them apart by the address they come from.
+
+use std::{
+    future::poll_fn,
+    io::ErrorKind,
+    net::{IpAddr, SocketAddr},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::Poll,
+    time::Instant,
+};
+
+use tokio::net::UdpSocket;
+
+use super::runtime;
+use crate::engine::Connection;
+
+/// Larger than any datagram WebRTC peers send (they stay below 1,500 bytes).
+pub(crate) const MAX_DATAGRAM: usize = 2048;
+
+#[derive(Default)]
+pub(crate) struct Sockets {
+    list: Vec<Arc<Socket>>,
+}
+
+struct Socket {
+    address: SocketAddr,
+    udp: UdpSocket,
+    announced: AtomicBool,
+}
+
+impl Sockets {
+    /// These sockets and one more for each address that has none. Addresses that cannot be bound are left out:
+    /// an interface may have gone away since it was listed.
+    pub(crate) fn with_new_addresses(&self, addresses: &[IpAddr]) -> (Self, Vec<SocketAddr>) {
+        let mut list = self.list.clone();
+        let mut opened = Vec::new();
+        for ip in addresses.iter().filter(|ip| self.list.iter().all(|s| s.address.ip() != **ip)) {
+            match Socket::bind(*ip) {
+                Ok(socket) => {
+                    opened.push(socket.address);
+                    list.push(Arc::new(socket));
+                }
+                Err(error) => log::warn!("cannot open a UDP socket on {ip}: {error}"),
+            }
+        }
+        (Self { list }, opened)
+    }
+
+    /// Addresses that the peer has not been told of, each returned once.
+    pub(crate) fn unannounced(&self) -> impl Iterator<Item = SocketAddr> {
+        self.list.iter().filter(|s| !s.announced.swap(true, Ordering::Relaxed)).map(|s| s.address)
+    }
+
+    /// Sends what the engine has queued, until done or until a socket is full.
+    pub(crate) fn send(&self, connection: &mut Connection) {
+        while let Some(transmit) = connection.peek_transmit() {
+            let socket = self.list.iter().find(|s| s.address == transmit.source);
+            let sent = socket.map(|s| s.udp.try_send_to(&transmit.contents, transmit.destination));
+            if matches!(&sent, Some(Err(error)) if error.kind() == ErrorKind::WouldBlock) {
+                return;
+            }
+            // Any other failure is the network's: the packet is lost, as packets may be.
+            connection.drop_transmit();
+        }
+    }
+
+    /// Feeds the engine what has arrived, at most `limit` datagrams per socket.
+    pub(crate) fn receive(&self, connection: &mut Connection, now: Instant, buffer: &mut [u8], limit: usize) {
+        for socket in &self.list {
+            for _ in 0..limit {
+                match socket.udp.try_recv_from(buffer) {
+                    Ok((length, from)) => {
+                        connection.handle_datagram(now, from, socket.address, &buffer[..length]);
+                    }
+                    // An ICMP error of an earlier datagram; the next read goes on.
+                    Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
+                    Err(_) => break,
+                }
+            }
+        }
+    }
+
+    /// Waits until any socket has something to read. Never, when there are none.
+    pub(crate) async fn readable(&self) {
+        poll_fn(|cx| {
+            // Each is polled, so that each wakes this task.
+            let ready = self.list.iter().filter(|s| s.udp.poll_recv_ready(cx).is_ready()).count();
+            if ready > 0 { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    /// Waits until any socket can be written to.
+    pub(crate) async fn writable(&self) {
+        poll_fn(|cx| {
+            let ready = self.list.iter().filter(|s| s.udp.poll_send_ready(cx).is_ready()).count();
+            if ready > 0 { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+}
+
+impl Socket {
+    fn bind(ip: IpAddr) -> std::io::Result<Self> {
+        let socket = std::net::UdpSocket::bind((ip, 0))?;
+        socket.set_nonblocking(true)?;
+        let _context = runtime::handle()?.enter();
+        let udp = UdpSocket::from_std(socket)?;
+        Ok(Self { address: udp.local_addr()?, udp, announced: AtomicBool::new(false) })
+    }
+}

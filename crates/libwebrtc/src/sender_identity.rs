@@ -1,0 +1,199 @@
+//! Our one addition to the original API: who sent a data packet.
+//!
+//! A LiveKit server stamps every data packet with its sender's identity, but announces a newcomer that only
+//! sends data up to some seconds later; until then `livekit` hands the packet over without a participant and
+//! drops the identity. This crate sees the packet before `livekit` does and keeps a short record of
+//! (payload, identity) per connection, which [`Senders`] lets the application ask.
+//!
+//! Safe by construction: the identity is the server's, not the sender's word. Each packet leaves one entry and
+//! each question takes one, in the order of arrival. When one payload is on record from two different senders,
+//! neither packet is attributed: else someone could repeat a victim's bytes and be taken for the victim.
+
+use std::{
+    collections::VecDeque,
+    hash::{BuildHasher, RandomState},
+    sync::{Arc, OnceLock, Weak},
+};
+
+use livekit_protocol::{DataPacket, data_packet::Value};
+use parking_lot::Mutex;
+use prost::Message;
+
+/// Entries kept per connection. A packet that nobody asks about is forgotten when so many have come after it.
+const MAX_ENTRIES: usize = 4096;
+
+/// The senders of one connection's recent data packets.
+#[derive(Debug, Default)]
+pub(crate) struct Record {
+    entries: Mutex<VecDeque<Entry>>,
+    /// The ICE user name of the connection, by which an application finds it (see [`Senders::of_connection`]).
+    username: Mutex<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Entry {
+    payload: u64,
+    identity: String,
+    /// Another sender's packet with the same bytes was on record at the same time.
+    ambiguous: bool,
+}
+
+fn registry() -> &'static Mutex<Vec<Weak<Record>>> {
+    static REGISTRY: OnceLock<Mutex<Vec<Weak<Record>>>> = OnceLock::new();
+    REGISTRY.get_or_init(Mutex::default)
+}
+
+/// A keyed hash: nobody outside can make two payloads collide.
+fn fingerprint(payload: &[u8]) -> u64 {
+    static KEY: OnceLock<RandomState> = OnceLock::new();
+    KEY.get_or_init(RandomState::new).hash_one(payload)
+}
+
+impl Record {
+    pub(crate) fn register() -> Arc<Self> {
+        let record = Arc::new(Self::default());
+        let mut registry = registry().lock();
+        registry.retain(|known| known.strong_count() > 0);
+        registry.push(Arc::downgrade(&record));
+        record
+    }
+
+    /// Remembers under which user name the connection can be found.
+    pub(crate) fn is_known_as(&self, username: &str) {
+        username.clone_into(&mut self.username.lock());
+    }
+
+    /// Notes one message of a data channel, if it is a user packet.
+    pub(crate) fn note(&self, message: &[u8]) {
+        let Ok(packet) = DataPacket::decode(message) else { return };
+        let Some(Value::User(user)) = packet.value else { return };
+        #[allow(deprecated)] // Older servers name the sender only inside the user packet.
+        let identity = if packet.participant_identity.is_empty() {
+            user.participant_identity
+        } else {
+            packet.participant_identity
+        };
+        let payload = fingerprint(&user.payload);
+        let mut entries = self.entries.lock();
+        if entries.len() == MAX_ENTRIES {
+            entries.pop_front();
+        }
+        let mut ambiguous = false;
+        for other in entries.iter_mut().filter(|e| e.payload == payload && e.identity != identity) {
+            other.ambiguous = true;
+            ambiguous = true;
+        }
+        entries.push_back(Entry { payload, identity, ambiguous });
+    }
+
+    fn take(&self, payload: &[u8]) -> Sender {
+        let payload = fingerprint(payload);
+        let mut entries = self.entries.lock();
+        let first = entries.iter().position(|entry| entry.payload == payload);
+        match first.and_then(|first| entries.remove(first)) {
+            Some(entry) if entry.ambiguous => Sender::Ambiguous,
+            Some(entry) if !entry.identity.is_empty() => Sender::Identity(entry.identity),
+            _ => Sender::Unknown,
+        }
+    }
+}
+
+/// What is known of a packet's sender.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sender {
+    /// The server vouches for this identity.
+    Identity(String),
+    /// The same bytes came from more than one sender: nobody can be named.
+    Ambiguous,
+    /// There is no record: never seen, already asked for, too long ago, or sent by nobody with an identity.
+    Unknown,
+}
+
+/// The record of one connection.
+#[derive(Debug, Clone)]
+pub struct Senders(Arc<Record>);
+
+impl Senders {
+    /// Finds the record of the connection whose ICE user name fragment is `username`: a room's `get_stats` has
+    /// it in its transport report (`ice_local_username_fragment`). Ask again after a reconnect: the room may
+    /// have another connection then, or another user name.
+    pub fn of_connection(username: &str) -> Option<Self> {
+        if username.is_empty() {
+            return None;
+        }
+        let registry = registry().lock();
+        registry.iter().filter_map(Weak::upgrade).find(|r| *r.username.lock() == username).map(Self)
+    }
+
+    /// Who sent `payload`? Each packet can be asked for once. Ask for *every* packet that arrives, also where
+    /// the participant is known, so that the record stays in step.
+    pub fn take(&self, payload: &[u8]) -> Sender {
+        self.0.take(payload)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use livekit_protocol::UserPacket;
+
+    use super::*;
+
+    fn packet(identity: &str, payload: &[u8]) -> Vec<u8> {
+        let user = UserPacket { payload: payload.to_vec(), ..UserPacket::default() };
+        DataPacket {
+            participant_identity: identity.to_owned(),
+            value: Some(Value::User(user)),
+            ..DataPacket::default()
+        }
+        .encode_to_vec()
+    }
+
+    fn identity(name: &str) -> Sender {
+        Sender::Identity(name.to_owned())
+    }
+
+    #[test]
+    fn each_packet_is_attributed_once() {
+        let record = Record::default();
+        record.note(&packet("alice", b"hello"));
+        record.note(&packet("bob", b"hi"));
+        assert_eq!(record.take(b"hi"), identity("bob"));
+        assert_eq!(record.take(b"hello"), identity("alice"));
+        assert_eq!(record.take(b"hello"), Sender::Unknown);
+    }
+
+    #[test]
+    fn the_same_bytes_from_two_senders_name_nobody() {
+        let record = Record::default();
+        record.note(&packet("victim", b"pay 5"));
+        record.note(&packet("thief", b"pay 5"));
+        assert_eq!(record.take(b"pay 5"), Sender::Ambiguous);
+        assert_eq!(record.take(b"pay 5"), Sender::Ambiguous);
+    }
+
+    #[test]
+    fn the_same_bytes_twice_from_one_sender_are_fine() {
+        let record = Record::default();
+        record.note(&packet("alice", b"ping"));
+        record.note(&packet("alice", b"ping"));
+        assert_eq!(record.take(b"ping"), identity("alice"));
+        assert_eq!(record.take(b"ping"), identity("alice"));
+    }
+
+    #[test]
+    fn nobodys_packets_stay_nobodys() {
+        let record = Record::default();
+        record.note(&packet("", b"from a hidden participant"));
+        record.note(b"\xff\xff not a packet");
+        assert_eq!(record.take(b"from a hidden participant"), Sender::Unknown);
+    }
+
+    #[test]
+    fn the_record_is_bounded() {
+        let record = Record::default();
+        for i in 0..3 * MAX_ENTRIES {
+            record.note(&packet("flood", i.to_string().as_bytes()));
+        }
+        assert_eq!(record.entries.lock().len(), MAX_ENTRIES);
+    }
+}

@@ -1,0 +1,81 @@
+//! The log: what is written, and how much of it.
+//!
+//! Events of `tracing` and records of `log` (`livekit` and our `libwebrtc` write those) go to stderr through one
+//! filter; stdout belongs to what a command was asked for. Nothing here ever decides what is worth logging.
+
+use std::io::IsTerminal;
+use tracing_subscriber::EnvFilter;
+
+/// Ours in detail, everybody else only when something is wrong.
+const DEFAULT_FILTER: &str = "warn,sotto=info,sotto_core=info";
+
+/// Why the log could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum TelemetryError {
+    /// A filter that cannot be read; silently logging something else would mislead.
+    #[error("{variable}={value:?} is not a log filter ({reason}); examples: debug, or warn,livekit=debug")]
+    BadFilter {
+        /// The environment variable it came from.
+        variable: &'static str,
+        /// What it holds.
+        value: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The process already has a logger.
+    #[error("the log was started twice")]
+    AlreadyStarted,
+}
+
+/// Starts the log, filtered by `SOTTO_LOG`, else `RUST_LOG`, else warnings and our own information.
+pub fn start() -> Result<(), TelemetryError> {
+    let variable = |name| std::env::var(name).ok();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter(variable("SOTTO_LOG"), variable("RUST_LOG"))?)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .try_init()
+        .map_err(|_| TelemetryError::AlreadyStarted)
+}
+
+/// The first of the two variables that is set and not blank decides.
+fn filter(sotto_log: Option<String>, rust_log: Option<String>) -> Result<EnvFilter, TelemetryError> {
+    let chosen = [("SOTTO_LOG", sotto_log), ("RUST_LOG", rust_log)]
+        .into_iter()
+        .find_map(|(variable, value)| Some((variable, value.filter(|value| !value.trim().is_empty())?)));
+    let Some((variable, value)) = chosen else {
+        return Ok(EnvFilter::new(DEFAULT_FILTER));
+    };
+    EnvFilter::try_new(&value).map_err(|error| TelemetryError::BadFilter {
+        variable,
+        reason: error.to_string(),
+        value,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(sotto_log: Option<&str>, rust_log: Option<&str>) -> String {
+        filter(sotto_log.map(Into::into), rust_log.map(Into::into)).expect("a valid filter").to_string()
+    }
+
+    #[test]
+    fn sotto_log_goes_before_rust_log() {
+        assert_eq!(chosen(Some("debug"), Some("error")), "debug");
+        assert_eq!(chosen(None, Some("error")), "error");
+    }
+
+    #[test]
+    fn a_blank_variable_counts_as_unset() {
+        assert_eq!(chosen(Some(" "), Some("error")), "error");
+        assert_eq!(chosen(Some(""), None), chosen(None, None));
+    }
+
+    #[test]
+    fn a_bad_filter_is_refused_with_the_name_of_its_variable() {
+        let error = filter(None, Some("sotto=shout".into())).expect_err("shout is no level");
+        assert!(error.to_string().starts_with("RUST_LOG=\"sotto=shout\""), "{error}");
+    }
+}

@@ -1,0 +1,81 @@
+//! Rust participants on our `libwebrtc`, the Python SDK on the original one, and a real server between them.
+//!
+//! One file per area. Tests share a server unless they harm it; every test has a room of its own.
+
+mod audio;
+mod burst;
+mod counting;
+mod data;
+mod join;
+mod loss;
+mod outage;
+mod publishing;
+mod rpc;
+mod scenarios;
+mod streams;
+mod tls;
+mod video;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // Most of the time is waiting; more than two at once would disturb each other's audio on two cores.
+    sotto_harness::run(
+        2,
+        sotto_harness::tests![
+            join::pair_is_udp_with_one_peer_connection,
+            join::pair_is_udp_with_two_peer_connections,
+            join::pair_is_ipv6_when_the_server_offers_only_that,
+            join::late_joiner_gets_what_is_there,
+            join::leaving_is_seen_and_the_server_does_not_complain,
+            join::rooms_outlive_the_runtime_of_an_earlier_one,
+            data::rust_to_rust_with_one_peer_connection,
+            data::rust_to_rust_with_two_peer_connections,
+            data::rust_and_python_with_one_peer_connection,
+            data::rust_and_python_with_two_peer_connections,
+            data::lossy_packets_arrive_on_a_clean_network,
+            data::destination_identities_are_obeyed,
+            streams::rust_to_rust,
+            streams::rust_and_python,
+            streams::rust_and_python_with_two_peer_connections,
+            rpc::rust_to_rust,
+            rpc::rust_and_python,
+            audio::rust_to_rust_mono,
+            audio::rust_to_rust_stereo,
+            audio::mono_is_the_same_in_both_ears,
+            audio::rust_to_rust_with_two_peer_connections,
+            audio::source_at_44100_is_heard_at_16000,
+            audio::source_at_22050_is_heard_at_48000,
+            audio::both_ways_with_python,
+            audio::both_ways_with_python_and_two_peer_connections,
+            audio::stereo_both_ways_with_python,
+            audio::python_without_red,
+            audio::python_with_dtx_pauses_and_comes_back,
+            audio::five_participants_hear_all_others,
+            publishing::track_can_be_taken_back_and_published_again,
+            publishing::mute_is_silence_until_unmute,
+            publishing::mute_works_with_python_both_ways,
+            publishing::unsubscribing_stops_the_frames,
+            video::subscribed_video_does_no_harm,
+            video::unsubscribed_video_does_no_harm,
+            scenarios::speaker,
+            scenarios::signal_reconnect,
+            scenarios::signal_reconnect_with_two_peer_connections,
+            scenarios::full_reconnect,
+            scenarios::migration,
+            scenarios::node_failure,
+            scenarios::server_leave,
+            scenarios::disconnect_signal_on_resume,
+            scenarios::force_tcp,
+            scenarios::force_tls,
+            outage::server_killed_and_restarted,
+            outage::server_killed_for_good,
+            outage::media_cut_and_back,
+            burst::twenty_megabytes_of_packets,
+            burst::twenty_megabytes_of_stream,
+            loss::ten_percent_data_and_audio,
+            tls::wss_with_a_private_authority,
+            tls::wss_refuses_a_stranger,
+        ],
+    )
+}

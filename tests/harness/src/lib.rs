@@ -1,0 +1,138 @@
+//! Real servers, real peers and real networks for Sotto's end-to-end tests.
+//!
+//! A test binary has no libtest of its own but calls [`run`]: the process first moves into a private network
+//! ([`isolation`]), then runs its tests there on one shared runtime, as an application would. Everything a test
+//! starts (a `livekit-server`, Python peers) ends with it. Nothing here ever talks to the outside.
+//!
+//! A test is an `async fn` without arguments that panics when it fails. It also fails when `livekit` logged
+//! something that must never be logged, or when a task panicked unseen ([`watch`]).
+
+pub mod authority;
+mod children;
+pub mod footprint;
+pub mod isolation;
+pub mod network;
+pub mod participant;
+pub mod peer;
+pub mod server;
+pub mod tone;
+mod tools;
+pub mod watch;
+
+use std::{
+    any::Any,
+    future::Future,
+    panic::{self, AssertUnwindSafe},
+    process::ExitCode,
+    sync::OnceLock,
+    time::Duration,
+};
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use tokio::{runtime::Runtime, time::timeout};
+
+/// How long anything that is awaited may take: far above what it needs, so that only a hang meets it.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+/// How long one test may take in all before it counts as hanging.
+const TEST_LIMIT: Duration = Duration::from_secs(180);
+
+/// Lists tests by their path: `tests![data::packets_arrive, audio::tone_is_heard]`.
+#[macro_export]
+macro_rules! tests {
+    ($($test:path),* $(,)?) => { vec![$($crate::trial(stringify!($test), $test)),*] };
+}
+
+/// One test; use [`tests!`].
+pub fn trial<F>(name: &str, test: fn() -> F) -> Trial
+where
+    F: Future<Output = ()> + 'static,
+{
+    limited_trial(name, TEST_LIMIT, test)
+}
+
+/// A test that may take longer than others.
+pub fn limited_trial<F>(name: &str, limit: Duration, test: fn() -> F) -> Trial
+where
+    F: Future<Output = ()> + 'static,
+{
+    let title = name.to_owned();
+    Trial::ignorable_test(name, move || judge(&title, limit, test))
+}
+
+/// A reason why a test cannot run on this machine.
+struct Skipped(String);
+
+/// Ends the running test as skipped; where everything must run (CI) it fails.
+pub fn skip(reason: &str) -> ! {
+    if isolation::must_run() {
+        panic!("cannot run here, but must: {reason}");
+    }
+    eprintln!("\n*** SKIPPED: {reason} ***\n");
+    panic::panic_any(Skipped(reason.to_owned()));
+}
+
+/// The `main` of a test binary. `threads` is how many tests run at once unless the command line says otherwise.
+pub fn run(threads: usize, tests: Vec<Trial>) -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    if arguments.list {
+        return libtest_mimic::run(&arguments, tests).exit_code();
+    }
+    isolation::enter();
+    watch::install();
+    // Two are compiled in (ring by way of `livekit`, aws-lc-rs by way of str0m) and rustls refuses to guess.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    arguments.test_threads.get_or_insert(threads);
+
+    let conclusion = libtest_mimic::run(&arguments, tests);
+    server::stop_shared();
+    if conclusion.has_failed() {
+        eprintln!("logs are kept in {}", isolation::directory().display());
+    } else {
+        // Only a file somebody else put there could keep it from going.
+        let _ = std::fs::remove_dir_all(isolation::directory());
+    }
+    conclusion.exit_code()
+}
+
+/// The runtime of all tests: one for the process, as in an application.
+pub fn runtime() -> &'static Runtime {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    RUNTIME.get_or_init(|| {
+        tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .thread_name(watch::WORKER)
+            .build()
+            .expect("the system can start threads")
+    })
+}
+
+fn judge<F>(name: &str, limit: Duration, test: fn() -> F) -> Result<Completion, Failed>
+where
+    F: Future<Output = ()> + 'static,
+{
+    let outcome =
+        panic::catch_unwind(AssertUnwindSafe(|| runtime().block_on(async { timeout(limit, test()).await })));
+    let faults = watch::take_faults();
+    let failure = match outcome {
+        Ok(Ok(())) if faults.is_empty() => return Ok(Completion::Completed),
+        Ok(Ok(())) => format!("seen while it ran:\n{}", faults.join("\n")),
+        Ok(Err(_)) => format!("still not done after {limit:?}"),
+        Err(reason) => match reason.downcast::<Skipped>() {
+            Ok(skipped) => return Ok(Completion::ignored_with(skipped.0)),
+            Err(reason) => panic_message(reason.as_ref()),
+        },
+    };
+    eprintln!("\n--- {name} failed: what livekit logged last ---\n{}", watch::recent().join("\n"));
+    server::show_shared_log();
+    Err(failure.into())
+}
+
+fn panic_message(reason: &(dyn Any + Send)) -> String {
+    if let Some(message) = reason.downcast_ref::<String>() {
+        message.clone()
+    } else if let Some(message) = reason.downcast_ref::<&str>() {
+        (*message).to_owned()
+    } else {
+        "panicked".to_owned()
+    }
+}

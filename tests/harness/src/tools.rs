@@ -1,0 +1,42 @@
+//! The programs of others that the tests run: found (or built, or installed) by the project's scripts.
+//!
+//! That happens before the process enters its private network, which has no way out to any registry.
+
+use std::{
+    env,
+    ffi::OsString,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+/// A program, the script that prints its path last, and the variable that overrides the script.
+pub(crate) struct Tool {
+    script: &'static str,
+    variable: &'static str,
+}
+
+/// `livekit-server`.
+pub(crate) const SERVER: Tool = Tool { script: "livekit-server", variable: "SOTTO_LIVEKIT_SERVER" };
+/// A Python with LiveKit's SDK.
+pub(crate) const PYTHON: Tool = Tool { script: "python-env", variable: "SOTTO_PYTHON" };
+
+impl Tool {
+    /// Its path, for a process that is past [`Tool::find`].
+    pub(crate) fn path(&self) -> PathBuf {
+        env::var_os(self.variable).expect("found before the tests began").into()
+    }
+
+    /// The variable and the path it shall have.
+    pub(crate) fn find(&self) -> (&'static str, OsString) {
+        (self.variable, env::var_os(self.variable).unwrap_or_else(|| self.ask_script()))
+    }
+
+    fn ask_script(&self) -> OsString {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts").join(self.script);
+        let output = Command::new(&path).stdin(Stdio::null()).stderr(Stdio::inherit()).output();
+        let output = output.unwrap_or_else(|error| panic!("cannot run {}: {error}", path.display()));
+        assert!(output.status.success(), "{} failed", path.display());
+        let printed = String::from_utf8_lossy(&output.stdout);
+        printed.lines().last().unwrap_or_else(|| panic!("{} printed nothing", path.display())).trim().into()
+    }
+}

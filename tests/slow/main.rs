@@ -1,0 +1,49 @@
+//! What takes too long for every day. Each test has a small sibling in `e2e` or `leaks`, and mostly is that sibling
+//! with larger numbers.
+
+#[path = "../leaks/joins.rs"]
+mod joins;
+#[path = "../e2e/loss.rs"]
+mod loss;
+mod network;
+#[path = "../leaks/rooms.rs"]
+mod rooms;
+mod tone;
+
+use std::{process::ExitCode, time::Duration};
+
+use sotto_harness::{isolation, limited_trial, skip};
+
+const LIMIT: Duration = Duration::from_secs(30 * 60);
+
+async fn five_hundred_joins_and_leaves_leave_nothing() {
+    joins::leave_nothing(500).await;
+}
+
+async fn two_hundred_idle_rooms_stay_small() {
+    rooms::stay_small(20, 200).await;
+}
+
+async fn loss_matrix() {
+    if !isolation::isolated() {
+        skip("loss needs the private network");
+    }
+    for (percent, loud_share) in [(1, 0.98), (5, 0.96), (20, 0.85)] {
+        loss::data_and_audio(percent, loud_share).await;
+    }
+    loss::ten_percent_data_and_audio().await;
+}
+
+fn main() -> ExitCode {
+    sotto_harness::run(
+        1,
+        vec![
+            limited_trial("joins_and_leaves_500", LIMIT, five_hundred_joins_and_leaves_leave_nothing),
+            limited_trial("idle_rooms_200", LIMIT, two_hundred_idle_rooms_stay_small),
+            limited_trial("loss_matrix", LIMIT, loss_matrix),
+            limited_trial("loss_with_jitter_and_reordering", LIMIT, network::loss_with_jitter_and_reordering),
+            limited_trial("outage_of_40_seconds", LIMIT, network::outage_of_40_seconds),
+            limited_trial("tone_of_10_minutes", LIMIT, tone::tone_of_10_minutes),
+        ],
+    )
+}
