@@ -13,8 +13,8 @@ use tokio::time::timeout;
 
 use crate::counting::{Counting, count_until, next_number};
 
-/// The SDK gives each attempt 15 s.
-const UNTIL_NEXT_ATTEMPT: Duration = Duration::from_secs(60);
+/// The SDK makes ten attempts with growing pauses, and gives each up to 15 s.
+const UNTIL_GIVEN_UP: Duration = Duration::from_secs(150);
 
 /// Two participants, both counting, the first one speaking.
 struct Scene {
@@ -157,19 +157,21 @@ pub(crate) async fn server_leave() {
 /// We have no ICE over TCP yet: the server waits five seconds for it, allows UDP again, and the SDK's next attempt
 /// comes back over UDP. The later issue that adds TURN and TCP changes this to a TCP pair.
 pub(crate) async fn force_tcp() {
-    comes_back_over_udp(SimulateScenario::ForceTcp).await;
-}
-
-/// As with TCP: TURN over TLS does not exist yet.
-pub(crate) async fn force_tls() {
-    comes_back_over_udp(SimulateScenario::ForceTls).await;
-}
-
-async fn comes_back_over_udp(scenario: SimulateScenario) {
     let mut scene = Scene::new(PeerConnections::One).await;
-    scene.simulate(scenario).await;
+    scene.simulate(SimulateScenario::ForceTcp).await;
     scene.anna.happens("reconnecting", |event| matches!(event, RoomEvent::Reconnecting)).await;
     let reconnected = |event: &RoomEvent| matches!(event, RoomEvent::Reconnected).then_some(());
-    scene.anna.event_within(UNTIL_NEXT_ATTEMPT, "reconnected", reconnected).await;
+    scene.anna.event_within(UNTIL_GIVEN_UP, "reconnected", reconnected).await;
     scene.all_goes_on().await;
+}
+
+/// The server now allows nothing but relays, there is none, and TURN does not exist yet: after its ten attempts the
+/// SDK says that it is over. The later issue that adds TURN and TCP changes this to a relayed pair.
+pub(crate) async fn force_tls() {
+    let mut scene = Scene::new(PeerConnections::One).await;
+    scene.simulate(SimulateScenario::ForceTls).await;
+    scene.anna.happens("reconnecting", |event| matches!(event, RoomEvent::Reconnecting)).await;
+    let disconnected = |event: &RoomEvent| matches!(event, RoomEvent::Disconnected { .. }).then_some(());
+    scene.anna.event_within(UNTIL_GIVEN_UP, "disconnected", disconnected).await;
+    assert_eq!(scene.anna.room.connection_state(), ConnectionState::Disconnected);
 }

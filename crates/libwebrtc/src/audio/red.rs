@@ -1,7 +1,8 @@
-//! Reading of redundant audio payloads (`audio/red`, RFC 2198).
+//! Redundant audio payloads (`audio/red`, RFC 2198): reading and writing.
 //!
-//! Only takes apart; what is done with older blocks is up to the receiver. Input comes from the
-//! network: every length is checked, nothing is copied or allocated.
+//! Reading only takes apart; what is done with older blocks is up to the receiver. Input comes from the
+//! network: every length is checked, nothing is copied or allocated. Writing repeats the packet before in each
+//! packet, as libwebrtc does: a single loss then costs nothing.
 
 use thiserror::Error;
 
@@ -81,6 +82,36 @@ impl<'a> RedBlocks<'a> {
     }
 }
 
+/// Wraps the packets of one stream.
+#[derive(Debug, Default)]
+pub(crate) struct RedWriter {
+    previous: Option<(u64, Vec<u8>)>,
+}
+
+impl RedWriter {
+    /// The redundant payload of a packet of type `payload_type` at `rtp_time`.
+    pub(crate) fn wrap(&mut self, payload_type: u8, rtp_time: u64, payload: &[u8]) -> Vec<u8> {
+        let mut wrapped = Vec::with_capacity(payload.len() + 5);
+        let previous = self.previous.replace((rtp_time, payload.to_vec()));
+        // What is too old or too long for the header (after a pause, say) is not repeated.
+        let repeated = previous.filter(|(time, bytes)| {
+            let offset = rtp_time.wrapping_sub(*time);
+            (1..1 << 14).contains(&offset) && bytes.len() < 1 << 10
+        });
+        if let Some((time, bytes)) = &repeated {
+            let (offset, length) = (rtp_time.wrapping_sub(*time) as u32, bytes.len() as u32);
+            let header = 1 << 31 | u32::from(payload_type & 0x7f) << 24 | offset << 10 | length;
+            wrapped.extend_from_slice(&header.to_be_bytes());
+        }
+        wrapped.push(payload_type & 0x7f);
+        if let Some((_, bytes)) = &repeated {
+            wrapped.extend_from_slice(bytes);
+        }
+        wrapped.extend_from_slice(payload);
+        wrapped
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,6 +148,21 @@ mod tests {
         let nine = vec![(111, 960, vec![]); 9];
         assert_eq!(RedBlocks::parse(&build(&nine, (111, &[1]))), Err(RedError::TooManyBlocks));
         assert!(RedBlocks::parse(&build(&nine[1..], (111, &[1]))).is_ok());
+    }
+
+    #[test]
+    fn each_packet_repeats_the_one_before_unless_there_was_a_pause() {
+        let mut writer = RedWriter::default();
+        let first = writer.wrap(111, 1_000, b"first");
+        assert_eq!(RedBlocks::parse(&first).unwrap().redundant(), []);
+        let second = writer.wrap(111, 1_960, b"second");
+        let blocks = RedBlocks::parse(&second).unwrap();
+        let copy = RedBlock { payload_type: 111, timestamp_offset: 960, payload: b"first" };
+        assert_eq!(blocks.redundant(), [copy]);
+        assert_eq!(blocks.primary(), RedBlock { payload_type: 111, timestamp_offset: 0, payload: b"second" });
+        let after_a_pause = writer.wrap(111, 100_000, b"third");
+        let blocks = RedBlocks::parse(&after_a_pause).unwrap();
+        assert_eq!((blocks.redundant().len(), blocks.primary().payload), (0, &b"third"[..]));
     }
 
     proptest! {

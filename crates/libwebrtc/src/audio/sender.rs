@@ -23,6 +23,8 @@ const BLOCK_48K: u64 = 480;
 const PACKET_48K: u64 = 960;
 /// Ticks without audio between signs of life (400 ms), as of Opus itself.
 const IDLE_REFRESH: u32 = 40;
+/// Quieter than this is silence to everyone.
+const AUDIBLE_DBOV: i8 = -65;
 /// Louder than this counts as voice.
 const VOICE_DBOV: i8 = -55;
 
@@ -77,6 +79,8 @@ pub(crate) struct AudioSender {
     /// Something was left out since voice was sent last.
     paused: bool,
     in_dtx: bool,
+    /// What is being encoded is too quiet to be heard.
+    quiet: bool,
     muted: bool,
 }
 
@@ -109,6 +113,7 @@ impl AudioSender {
             refreshing: false,
             paused: true,
             in_dtx: false,
+            quiet: true,
             muted: false,
         })
     }
@@ -132,6 +137,7 @@ impl AudioSender {
             self.drop_pending();
         }
         self.params = params;
+        self.quiet = true;
         Ok(())
     }
 
@@ -206,13 +212,24 @@ impl AudioSender {
         let packet_samples = self.encoder.rate() as usize / 50 * usize::from(self.encoder.channels());
         while self.pending.len() >= packet_samples {
             let mut payload = Vec::new();
-            let encoded = self.encoder.encode(&self.pending[..packet_samples], &mut payload);
             let audio_level = dbov(rms(&self.pending[..packet_samples]));
+            self.allow_dtx(audio_level < AUDIBLE_DBOV)?;
+            let encoded = self.encoder.encode(&self.pending[..packet_samples], &mut payload);
             self.pending.drain(..packet_samples);
             let rtp_time = self.packet_time;
             self.packet_time += PACKET_48K;
             encoded?;
             self.finish_packet(payload, rtp_time, audio_level, out);
+        }
+        Ok(())
+    }
+
+    /// Opus takes any steady sound for background noise and would leave it out: music on hold, a tone. It may
+    /// only leave out what nobody would hear.
+    fn allow_dtx(&mut self, quiet: bool) -> Result<(), SenderError> {
+        if self.params.dtx && quiet != self.quiet {
+            self.encoder.configure(&OpusParams { dtx: quiet, ..self.params.clone() })?;
+            self.quiet = quiet;
         }
         Ok(())
     }

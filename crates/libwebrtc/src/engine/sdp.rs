@@ -18,6 +18,8 @@ pub(crate) struct MediaLine {
     pub(crate) stream_id: Option<String>,
     /// Payload types that are RFC 2198 redundancy.
     pub(crate) red: Vec<u8>,
+    /// The payload type named first: what the describing side likes best.
+    preferred: Option<u8>,
     /// Payload types that are Opus.
     pub(crate) opus: Vec<u8>,
     /// How the describing side wants to receive Opus.
@@ -58,6 +60,7 @@ impl Description {
                     sends: true,
                     receives: true,
                     stream_id: None,
+                    preferred: words.nth(1).and_then(|word| word.parse().ok()),
                     red: Vec::new(),
                     opus: Vec::new(),
                     opus_params: OpusParams::default(),
@@ -74,6 +77,11 @@ impl Description {
 }
 
 impl MediaLine {
+    /// The payload type under which the describing side would rather have redundancy than plain Opus.
+    pub(crate) fn preferred_red(&self) -> Option<u8> {
+        self.preferred.filter(|pt| self.red.contains(pt))
+    }
+
     fn read_attribute(&mut self, line: &str) {
         let Some(attribute) = line.strip_prefix("a=") else { return };
         let (name, value) = attribute.split_once(':').unwrap_or((attribute, ""));
@@ -141,6 +149,7 @@ mod tests {
         assert_eq!((audio.mid.as_str(), audio.sends, audio.receives), ("0", true, false));
         assert_eq!(audio.stream_id.as_deref(), Some("PA_x|TR_y"));
         assert_eq!((&audio.red[..], &audio.opus[..]), (&[63][..], &[111][..]));
+        assert_eq!(audio.preferred_red(), Some(63), "redundancy is named first");
         assert!(audio.opus_params.dtx && audio.opus_params.fec && !audio.opus_params.stereo);
         assert_eq!(audio.opus_params.max_bitrate, Some(32_000));
         assert!(video.video && !video.sends && !video.receives);

@@ -13,7 +13,7 @@ use str0m::{
 
 use super::sdp::MediaLine;
 use crate::{
-    audio::{codec::OpusParams, sender::EncodedPacket},
+    audio::{codec::OpusParams, red::RedWriter, sender::EncodedPacket},
     rtp_transceiver::RtpTransceiverDirection,
 };
 
@@ -40,6 +40,7 @@ pub(crate) struct Transceiver {
     /// RTP time begins anywhere.
     rtp_offset: u32,
     next_sequence: SeqNo,
+    red: RedWriter,
     pub(crate) sent: Sent,
     pub(crate) received: Received,
 }
@@ -160,7 +161,11 @@ impl Transceiver {
         packet: &EncodedPacket,
     ) {
         let Some(mid) = self.mid.filter(|_| self.sends()) else { return };
-        let Some(pt) = opus_payload_type(rtc, mid) else { return };
+        let Some(opus) = opus_payload_type(rtc, mid) else { return };
+        let (pt, payload) = match self.remote.as_ref().and_then(MediaLine::preferred_red) {
+            Some(red) => (Pt::from(red), self.red.wrap(*opus, packet.rtp_time, &packet.payload)),
+            None => (opus, packet.payload.clone()),
+        };
         let mut api = rtc.direct_api();
         let Some(stream) = api.stream_tx_by_mid(mid, None) else { return };
         let extensions = ExtensionValues {
@@ -173,9 +178,9 @@ impl Transceiver {
         let rtp_time = (since_start as u64).wrapping_add(packet.rtp_time) as u32;
         self.sent.ssrc = *stream.ssrc();
         self.sent.packets += 1;
-        self.sent.bytes += packet.payload.len() as u64;
+        self.sent.bytes += payload.len() as u64;
         stream.write_rtp(
-            RtpWrite::new(pt, sequence, rtp_time.wrapping_add(self.rtp_offset), now, &packet.payload[..])
+            RtpWrite::new(pt, sequence, rtp_time.wrapping_add(self.rtp_offset), now, payload)
                 .marker(packet.marker)
                 .ext_vals(extensions),
         );
@@ -218,6 +223,7 @@ impl Transceivers {
             created: now,
             rtp_offset: (*SeqNo::default() as u32).wrapping_mul(0x9e37_79b9),
             next_sequence: SeqNo::default(),
+            red: RedWriter::default(),
             sent: Sent::default(),
             received: Received::default(),
         });

@@ -129,6 +129,24 @@ fn a_source_that_has_nothing_costs_little_and_time_goes_on() {
 }
 
 #[test]
+fn dtx_never_leaves_out_what_can_be_heard() {
+    // Opus alone takes a steady tone for noise after about a second.
+    let mut sender = AudioSender::new(48_000, 1, dtx()).unwrap();
+    let mut packets = Vec::new();
+    for block in 0..1_000_u32 {
+        let pcm: Vec<i16> = (0..480)
+            .map(|i| {
+                let t = f64::from(block * 480 + i) / 48_000.0;
+                ((t * 440.0 * std::f64::consts::TAU).sin() * 300.0) as i16
+            })
+            .collect();
+        sender.push(&pcm, false, &mut packets).unwrap();
+    }
+    assert_eq!(packets.len(), 500);
+    assert!(packets.iter().all(|packet| !is_dtx(&packet.payload)));
+}
+
+#[test]
 fn without_dtx_silence_is_sent_like_anything_else() {
     let sent = send(400, OpusParams::default(), |tick| if tick < 100 { Say::Voice } else { Say::Nothing });
     assert_eq!(sent.len(), 200);

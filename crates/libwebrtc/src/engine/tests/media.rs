@@ -21,21 +21,31 @@ struct Call {
     from: TransceiverKey,
     origin: Instant,
     phase: u64,
+    redundant: u32,
 }
 
 impl Call {
     /// A sends a track to B, over a connected link.
     fn new(link: Link) -> Self {
+        Self::with_answer(link, |answer| answer)
+    }
+
+    /// The same where B would rather have redundancy, as a LiveKit server does.
+    fn redundant(link: Link) -> Self {
+        Self::with_answer(link, |answer| answer.replace("SAVPF 111 63", "SAVPF 63 111"))
+    }
+
+    fn with_answer(link: Link, munge: impl FnOnce(String) -> String) -> Self {
         let mut network = Network::new(link, 11);
         let ids = (Some("stream".to_owned()), Some("track".to_owned()));
         let from =
             network.sides[A].connection.add_transceiver(MediaKind::Audio, Direction::SendOnly, ids.0, ids.1);
-        network.negotiate(A, false);
+        network.negotiate_munged(A, false, munge);
         network.run_until(Duration::from_secs(10), |n| n.sides[A].connection.sending_params(from).is_some());
         let sender = AudioSender::new(RATE, 1, OpusParams::default()).unwrap();
         let receiver = AudioReceiver::new(RATE, 1).unwrap();
         let origin = network.now;
-        Self { network, sender, receiver, from, origin, phase: 0 }
+        Self { network, sender, receiver, from, origin, phase: 0, redundant: 0 }
     }
 
     /// Plays the tone for a while and returns what B heard.
@@ -57,8 +67,13 @@ impl Call {
             for event in self.network.sides[B].events.drain(..) {
                 if let Event::Audio { packet, .. } = event {
                     let (at, sequence, time) = (packet.arrived, packet.sequence, packet.rtp_time);
-                    assert_eq!(packet.red_of, None, "we send plain Opus");
-                    self.receiver.insert(at, sequence, time, &packet.payload);
+                    match packet.red_of {
+                        Some(opus) => {
+                            self.redundant += 1;
+                            self.receiver.insert_red(at, sequence, time, &packet.payload, opus).unwrap();
+                        }
+                        None => self.receiver.insert(at, sequence, time, &packet.payload),
+                    }
                 }
             }
             let mut frame = Vec::new();
@@ -89,6 +104,18 @@ fn the_tone_arrives_pure_over_a_good_network() {
     let settled = &heard[RATE as usize..2 * RATE as usize];
     assert!(purity(settled) > 0.99, "purity {}", purity(settled));
     assert_eq!(call.receiver.stats().concealed_samples, 0);
+}
+
+#[test]
+fn redundancy_is_sent_where_the_peer_prefers_it_and_heals_loss() {
+    let mut call = Call::redundant(Link { loss_percent: 10, ..Link::default() });
+    let heard = call.play(Duration::from_secs(5));
+    assert!(call.redundant > 200, "{} packets were redundant", call.redundant);
+    let loud = heard.chunks(480).skip(100).filter(|f| f.iter().any(|s| s.unsigned_abs() > 5_000)).count();
+    assert!(loud >= 400 * 96 / 100, "{loud} of 400 frames are loud");
+    let clean = Call::redundant(Link::default()).play(Duration::from_secs(3));
+    let settled = &clean[RATE as usize..2 * RATE as usize];
+    assert!(purity(settled) > 0.99, "purity {}", purity(settled));
 }
 
 #[test]

@@ -130,6 +130,16 @@ impl Network {
 
     /// A whole exchange of descriptions, by hand as signalling would do it.
     pub(crate) fn negotiate(&mut self, offerer: usize, ice_restart: bool) {
+        self.negotiate_munged(offerer, ice_restart, |answer| answer);
+    }
+
+    /// The same with an answer that something on the way rewrites.
+    pub(crate) fn negotiate_munged(
+        &mut self,
+        offerer: usize,
+        ice_restart: bool,
+        munge: impl FnOnce(String) -> String,
+    ) {
         let answerer = 1 - offerer;
         for side in [offerer, answerer] {
             let address = self.sides[side].address;
@@ -138,8 +148,9 @@ impl Network {
         let offer = self.call(offerer, |c| c.create_offer(ice_restart)).expect("an offer");
         self.call(offerer, |c| c.set_local(offer.clone())).expect("our offer fits");
         self.call(answerer, |c| c.set_remote(offer)).expect("the offer is understood");
-        let answer = self.call(answerer, Connection::create_answer).expect("an answer");
+        let mut answer = self.call(answerer, Connection::create_answer).expect("an answer");
         self.call(answerer, |c| c.set_local(answer.clone())).expect("our answer fits");
+        answer.sdp = munge(answer.sdp);
         self.call(offerer, |c| c.set_remote(answer)).expect("the answer is understood");
     }
 
