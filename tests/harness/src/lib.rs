@@ -64,9 +64,7 @@ struct Skipped(String);
 
 /// Ends the running test as skipped; where everything must run (CI) it fails.
 pub fn skip(reason: &str) -> ! {
-    if isolation::must_run() {
-        panic!("cannot run here, but must: {reason}");
-    }
+    assert!(!isolation::must_run(), "cannot run here, but must: {reason}");
     eprintln!("\n*** SKIPPED: {reason} ***\n");
     panic::panic_any(Skipped(reason.to_owned()));
 }

@@ -6,7 +6,11 @@ use livekit::{
     prelude::*,
     webrtc::stats::{RtcStats, dictionaries::IceCandidateStats},
 };
-use tokio::{runtime::Handle, sync::mpsc::UnboundedReceiver, time::timeout};
+use tokio::{
+    runtime::Handle,
+    sync::mpsc::UnboundedReceiver,
+    time::{error::Elapsed, timeout},
+};
 
 use crate::{PATIENCE, server::Server};
 
@@ -112,7 +116,7 @@ impl Participant {
             Ok(None) => {
                 panic!("{} has no more events, awaiting: {what}; {}", self.identity, self.what_came())
             }
-            Err(_) => panic!("{} awaited in vain: {what}; {}", self.identity, self.what_came()),
+            Err(Elapsed { .. }) => panic!("{} awaited in vain: {what}; {}", self.identity, self.what_came()),
         }
     }
 

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::{
     sync::mpsc::{self, UnboundedReceiver},
-    time::{Instant, timeout},
+    time::{Instant, error::Elapsed, timeout},
 };
 
 use crate::{PATIENCE, children, isolation, participant::Data, server::Server, tools};
@@ -160,7 +160,9 @@ impl Peer {
         match timeout(PATIENCE, waiting).await {
             Ok(Some(said)) => said,
             Ok(None) => panic!("{} ended, awaiting: {what}; see its log", self.identity),
-            Err(_) => panic!("{} awaited in vain: {what}; it said {:?}", self.identity, self.unclaimed),
+            Err(Elapsed { .. }) => {
+                panic!("{} awaited in vain: {what}; it said {:?}", self.identity, self.unclaimed)
+            }
         }
     }
 

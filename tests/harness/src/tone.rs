@@ -55,6 +55,7 @@ impl Tone {
     }
 
     /// The same at another sample rate.
+    #[must_use]
     pub fn at_rate(self, rate: u32) -> Self {
         Self { rate, ..self }
     }

@@ -1,8 +1,10 @@
 //! Redundant audio payloads (`audio/red`, RFC 2198): reading and writing.
 //!
 //! Reading only takes apart; what is done with older blocks is up to the receiver. Input comes from the
-//! network: every length is checked, nothing is copied or allocated. Writing repeats the packet before in each
-//! packet, as libwebrtc does: a single loss then costs nothing.
+//! network: every length is checked, nothing is copied or allocated. Writing repeats the packets before in each
+//! packet, as libwebrtc does: a short loss then costs nothing.
+
+use std::collections::VecDeque;
 
 use thiserror::Error;
 
@@ -82,32 +84,38 @@ impl<'a> RedBlocks<'a> {
     }
 }
 
+/// Earlier packets that each packet repeats. Two heal nearly all of 20 % loss for about 60 kbit/s more.
+const COPIES: usize = 2;
+
 /// Wraps the packets of one stream.
 #[derive(Debug, Default)]
 pub(crate) struct RedWriter {
-    previous: Option<(u64, Vec<u8>)>,
+    /// Time and bytes of what was sent last, oldest first.
+    sent: VecDeque<(u64, Vec<u8>)>,
 }
 
 impl RedWriter {
     /// The redundant payload of a packet of type `payload_type` at `rtp_time`.
     pub(crate) fn wrap(&mut self, payload_type: u8, rtp_time: u64, payload: &[u8]) -> Vec<u8> {
-        let mut wrapped = Vec::with_capacity(payload.len() + 5);
-        let previous = self.previous.replace((rtp_time, payload.to_vec()));
         // What is too old or too long for the header (after a pause, say) is not repeated.
-        let repeated = previous.filter(|(time, bytes)| {
-            let offset = rtp_time.wrapping_sub(*time);
-            (1..1 << 14).contains(&offset) && bytes.len() < 1 << 10
+        self.sent.retain(|(time, bytes)| {
+            (1..1 << 14).contains(&rtp_time.wrapping_sub(*time)) && bytes.len() < 1 << 10
         });
-        if let Some((time, bytes)) = &repeated {
+        let mut wrapped = Vec::with_capacity((payload.len() + 4) * (COPIES + 1));
+        for (time, bytes) in &self.sent {
             let (offset, length) = (rtp_time.wrapping_sub(*time) as u32, bytes.len() as u32);
             let header = 1 << 31 | u32::from(payload_type & 0x7f) << 24 | offset << 10 | length;
             wrapped.extend_from_slice(&header.to_be_bytes());
         }
         wrapped.push(payload_type & 0x7f);
-        if let Some((_, bytes)) = &repeated {
+        for (_, bytes) in &self.sent {
             wrapped.extend_from_slice(bytes);
         }
         wrapped.extend_from_slice(payload);
+        if self.sent.len() == COPIES {
+            self.sent.pop_front();
+        }
+        self.sent.push_back((rtp_time, payload.to_vec()));
         wrapped
     }
 }
@@ -151,18 +159,22 @@ mod tests {
     }
 
     #[test]
-    fn each_packet_repeats_the_one_before_unless_there_was_a_pause() {
+    fn each_packet_repeats_those_before_unless_there_was_a_pause() {
         let mut writer = RedWriter::default();
-        let first = writer.wrap(111, 1_000, b"first");
-        assert_eq!(RedBlocks::parse(&first).unwrap().redundant(), []);
-        let second = writer.wrap(111, 1_960, b"second");
-        let blocks = RedBlocks::parse(&second).unwrap();
-        let copy = RedBlock { payload_type: 111, timestamp_offset: 960, payload: b"first" };
-        assert_eq!(blocks.redundant(), [copy]);
-        assert_eq!(blocks.primary(), RedBlock { payload_type: 111, timestamp_offset: 0, payload: b"second" });
-        let after_a_pause = writer.wrap(111, 100_000, b"third");
-        let blocks = RedBlocks::parse(&after_a_pause).unwrap();
-        assert_eq!((blocks.redundant().len(), blocks.primary().payload), (0, &b"third"[..]));
+        let copies = |wrapped: &[u8]| -> Vec<(u32, Vec<u8>)> {
+            let blocks = RedBlocks::parse(wrapped).unwrap();
+            blocks.redundant().iter().map(|b| (b.timestamp_offset, b.payload.to_vec())).collect()
+        };
+        assert_eq!(copies(&writer.wrap(111, 1_000, b"one")), []);
+        assert_eq!(copies(&writer.wrap(111, 1_960, b"two")), [(960, b"one".to_vec())]);
+        let third = writer.wrap(111, 2_920, b"three");
+        assert_eq!(copies(&third), [(1_920, b"one".to_vec()), (960, b"two".to_vec())]);
+        assert_eq!(RedBlocks::parse(&third).unwrap().primary().payload, b"three");
+        assert_eq!(
+            copies(&writer.wrap(111, 3_880, b"four")),
+            [(1_920, b"two".to_vec()), (960, b"three".to_vec())]
+        );
+        assert_eq!(copies(&writer.wrap(111, 100_000, b"after a pause")), []);
     }
 
     proptest! {
