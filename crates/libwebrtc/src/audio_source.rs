@@ -237,8 +237,8 @@ pub mod native {
             let Ok(queue) = &source.queue else { return };
             let feeds = source.live_feeds();
             let due = clock.due(Instant::now());
-            if due.skipped > 0 {
-                feeds.iter().for_each(|feed| feed.skip(due.skipped));
+            for feed in feeds.iter().filter(|_| due.skipped > 0) {
+                feed.skip(due.skipped);
             }
             for _ in 0..due.run {
                 let pulled = queue.lock().pull_10ms(&mut block);

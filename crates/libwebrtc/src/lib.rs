@@ -8,6 +8,13 @@
 //!
 //! What is not supported answers with an error that says so; see the README for the list.
 
+#![allow(
+    clippy::unused_async,
+    clippy::unused_self,
+    clippy::needless_pass_by_value,
+    reason = "the public signatures are those of the original crate"
+)]
+
 mod audio;
 mod audio_devices;
 mod callback;

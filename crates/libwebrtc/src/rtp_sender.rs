@@ -30,7 +30,7 @@ pub enum VideoEncoderBackend {
     Nvenc,
     /// By VAAPI.
     Vaapi,
-    /// By VideoToolbox.
+    /// By Apple's video toolbox.
     VideoToolbox,
     /// Not at all: frames come encoded.
     PreEncoded,

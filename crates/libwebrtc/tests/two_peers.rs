@@ -26,7 +26,7 @@ async fn negotiate(offerer: &PeerConnection, answerer: &PeerConnection) {
     let offer = offerer.create_offer(OfferOptions::default()).await.expect("an offer");
     offerer.set_local_description(offer.clone()).await.expect("our own offer");
     answerer.set_remote_description(offer).await.expect("their offer");
-    let answer = answerer.create_answer(Default::default()).await.expect("an answer");
+    let answer = answerer.create_answer(AnswerOptions::default()).await.expect("an answer");
     answerer.set_local_description(answer.clone()).await.expect("our own answer");
     offerer.set_remote_description(answer).await.expect("their answer");
 }
@@ -47,7 +47,7 @@ impl Pair {
         for pc in [&a, &b] {
             let states = states.clone();
             pc.on_connection_state_change(Some(Box::new(move |state| {
-                states.send(state).unwrap_or_default()
+                states.send(state).unwrap_or_default();
             })));
         }
         prepare(&a, &b);
@@ -97,7 +97,7 @@ fn listen(pcm: &[i16], rate: u32, frequency: f64) -> (f64, f64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tone_arrives_as_it_was_played() {
-    let source = NativeAudioSource::new(Default::default(), 44_100, 2, 100);
+    let source = NativeAudioSource::new(AudioSourceOptions::default(), 44_100, 2, 100);
     let (tracks, mut arrived) = mpsc::unbounded_channel();
     let pair = Pair::connect(|a, b| {
         let track = PeerConnectionFactory::default().create_audio_track("voice", source.clone());
@@ -173,7 +173,7 @@ async fn messages_arrive_and_every_byte_is_reported_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn statistics_name_a_udp_pair() {
-    let pair = Pair::connect(|a, _| drop(a.create_data_channel("x", Default::default()))).await;
+    let pair = Pair::connect(|a, _| drop(a.create_data_channel("x", DataChannelInit::default()))).await;
     let stats = pair.a.get_stats().await.expect("statistics");
     let local = stats.iter().find_map(|report| match report {
         RtcStats::LocalCandidate(candidate) => Some(candidate.local_candidate.protocol.clone()),

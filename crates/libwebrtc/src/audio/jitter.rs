@@ -227,12 +227,6 @@ impl JitterBuffer {
         self.packets.len()
     }
 
-    #[cfg(test)]
-    /// Whether no packet waits.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.packets.is_empty()
-    }
-
     /// Another stream follows (a new SSRC): forgets all but the counters.
     pub(crate) fn reset(&mut self) {
         self.begin_anew();

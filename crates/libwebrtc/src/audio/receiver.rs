@@ -215,12 +215,6 @@ impl AudioReceiver {
         }
     }
 
-    #[cfg(test)]
-    /// How long packets are meant to wait at present.
-    pub(crate) fn target_delay(&self) -> Duration {
-        self.buffer.target()
-    }
-
     /// Adds some more samples to what is ready.
     fn produce(&mut self, now: Instant) {
         self.decoded.clear();

@@ -36,16 +36,14 @@ pub(crate) fn local_addresses() -> Vec<IpAddr> {
     };
     let asked = OFFER_LOOPBACK.load(Ordering::Relaxed)
         || std::env::var_os(LOOPBACK_VARIABLE).is_some_and(|value| value != "0" && !value.is_empty());
-    choose(interfaces.iter().map(|i| (i.name.as_str(), i.ip())), asked)
+    let named: Vec<_> = interfaces.iter().map(|i| (i.name.as_str(), i.ip())).collect();
+    choose(&named, asked)
 }
 
-fn choose<'a>(
-    interfaces: impl Iterator<Item = (&'a str, IpAddr)> + Clone,
-    loopback_asked: bool,
-) -> Vec<IpAddr> {
+fn choose(interfaces: &[(&str, IpAddr)], loopback_asked: bool) -> Vec<IpAddr> {
     let usable = |loopback: bool| {
         let mut chosen: Vec<IpAddr> = Vec::new();
-        for (name, address) in interfaces.clone() {
+        for &(name, address) in interfaces {
             let host_only = HOST_ONLY_INTERFACES.iter().any(|prefix| name.starts_with(prefix));
             let known = chosen.contains(&address);
             if host_only || known || is_unusable(address) || (address.is_loopback() && !loopback) {
@@ -77,7 +75,7 @@ mod tests {
     fn chosen(interfaces: &[(&str, &str)], loopback: bool) -> Vec<String> {
         let parsed: Vec<(&str, IpAddr)> =
             interfaces.iter().map(|(n, a)| (*n, a.parse().expect("a test address"))).collect();
-        choose(parsed.iter().copied(), loopback).iter().map(ToString::to_string).collect()
+        choose(&parsed, loopback).iter().map(ToString::to_string).collect()
     }
 
     const MACHINE: [(&str, &str); 7] = [

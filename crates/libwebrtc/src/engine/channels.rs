@@ -226,10 +226,10 @@ impl Channels {
             match config.reliability {
                 Reliability::Reliable => {}
                 Reliability::MaxRetransmits { retransmits } => {
-                    init.max_retransmits = Some(retransmits.into())
+                    init.max_retransmits = Some(retransmits.into());
                 }
                 Reliability::MaxPacketLifetime { lifetime } => {
-                    init.max_retransmit_time = Some(lifetime.into())
+                    init.max_retransmit_time = Some(lifetime.into());
                 }
             }
         }

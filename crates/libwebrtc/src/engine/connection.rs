@@ -385,7 +385,10 @@ impl Connection {
                 };
                 self.state.ice_changed(self.now, ice);
             }
-            RtcEvent::Closed => self.broke("the peer closed the connection"),
+            // The peer said goodbye. As in libwebrtc its channels are closed at once, while the connection is left
+            // to fall silent: the goodbye of a server that ends a session must not overtake its reason, which
+            // comes by signalling.
+            RtcEvent::Closed => self.channels.close_all(&mut self.events),
             RtcEvent::ChannelOpen(id, label) => {
                 self.channels.opened(id, label, &mut self.rtc, &mut self.events);
             }

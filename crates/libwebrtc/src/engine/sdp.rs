@@ -86,7 +86,7 @@ impl MediaLine {
         let Some(attribute) = line.strip_prefix("a=") else { return };
         let (name, value) = attribute.split_once(':').unwrap_or((attribute, ""));
         match name {
-            "mid" => self.mid = value.trim().to_owned(),
+            "mid" => value.trim().clone_into(&mut self.mid),
             "sendonly" => self.receives = false,
             "recvonly" => self.sends = false,
             "inactive" => (self.sends, self.receives) = (false, false),

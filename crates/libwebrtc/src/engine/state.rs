@@ -27,7 +27,7 @@ pub(crate) enum Ice {
 pub(crate) struct StateTracker {
     ice: Ice,
     dtls_up: bool,
-    /// DTLS refused the peer, SCTP died, or the peer said goodbye: no way back.
+    /// DTLS refused the peer or something inside is wrong: no way back.
     broken: bool,
     closed: bool,
     /// Since when we have been trying without success (set by checking, cleared by connecting).
@@ -151,12 +151,11 @@ impl StateTracker {
         } else {
             match self.ice {
                 Ice::New => IceConnectionState::New,
-                Ice::Checking => IceConnectionState::Checking,
                 Ice::Connected => IceConnectionState::Connected,
                 Ice::Completed => IceConnectionState::Completed,
                 Ice::Disconnected if self.dtls_up => IceConnectionState::Disconnected,
                 // Before the first connection libwebrtc goes on checking until it fails.
-                Ice::Disconnected => IceConnectionState::Checking,
+                Ice::Checking | Ice::Disconnected => IceConnectionState::Checking,
             }
         };
         let connection = if self.broken {

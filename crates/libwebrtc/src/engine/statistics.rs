@@ -247,7 +247,7 @@ impl Connection {
     ) {
         let received = &transceiver.received;
         let measured = self.media_stats.ingress.get(&mid);
-        let heard = heard.cloned().unwrap_or_default();
+        let heard = heard.copied().unwrap_or_default();
         let age = |at: Instant| self.now.saturating_duration_since(at).as_millis() as f64;
         writer.reports.push(RtcStats::InboundRtp(InboundRtpStats {
             rtc: writer.head(format!("IT{}", received.ssrc)),

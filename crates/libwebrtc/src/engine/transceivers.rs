@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use str0m::{
     Rtc,
-    format::Codec,
+    format::{Codec, PayloadParams},
     media::{Direction, MediaKind, Mid, Pt},
     rtp::{ExtensionValues, RtpPacket, RtpWrite, SeqNo},
 };
@@ -191,7 +191,7 @@ pub(crate) fn opus_payload_type(rtc: &Rtc, mid: Mid) -> Option<Pt> {
     let agreed = rtc.media(mid)?.remote_pts();
     rtc.codec_config()
         .find(|params| params.spec().codec == Codec::Opus && agreed.contains(&params.pt()))
-        .map(|params| params.pt())
+        .map(PayloadParams::pt)
 }
 
 /// All transceivers of one connection, in the order of their creation.

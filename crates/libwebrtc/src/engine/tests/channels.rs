@@ -169,7 +169,8 @@ fn a_sender_that_ignores_back_pressure_is_refused() {
     let link = Link { bandwidth: Some(100_000), ..Link::default() };
     let (mut network, a, _) = Network::connected(link, 10, &DataChannelInit::default());
     let mut accepted = 0u64;
-    while network.call(A, |c| c.send(a, &[0; 60_000], true)).is_ok() {
+    let message = vec![0; 60_000];
+    while network.call(A, |c| c.send(a, &message, true)).is_ok() {
         accepted += 60_000;
         assert!(accepted < 64 * 1024 * 1024, "nothing stops it");
     }

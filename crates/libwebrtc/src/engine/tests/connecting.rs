@@ -65,7 +65,7 @@ fn a_peer_unknown_to_us_is_found_by_its_own_checks() {
     let offer = network.call(A, |c| c.create_offer(false)).unwrap();
     network.call(A, |c| c.set_local(offer.clone())).unwrap();
     network.call(B, |c| c.set_remote(offer)).unwrap();
-    let mut answer = network.call(B, |c| c.create_answer()).unwrap();
+    let mut answer = network.call(B, crate::engine::Connection::create_answer).unwrap();
     network.call(B, |c| c.set_local(answer.clone())).unwrap();
     answer.sdp =
         answer.sdp.lines().filter(|l| !l.starts_with("a=candidate")).fold(String::new(), |mut s, l| {
@@ -134,7 +134,7 @@ fn an_offer_without_any_change_can_be_made() {
 fn calls_that_do_not_fit_the_state_are_refused() {
     let mut network = Network::new(Link::default(), 8);
     assert!(network.call(A, |c| c.create_offer(false)).is_err(), "nothing to offer");
-    assert!(network.call(A, |c| c.create_answer()).is_err(), "nothing to answer");
+    assert!(network.call(A, crate::engine::Connection::create_answer).is_err(), "nothing to answer");
     network.sides[A].connection.create_channel("x", DataChannelInit::default()).unwrap();
     let offer = network.call(A, |c| c.create_offer(false)).unwrap();
     let mut answer = offer.clone();
@@ -153,6 +153,9 @@ fn closing_says_goodbye_and_closes_the_channels() {
     assert_eq!(network.sides[A].connection.channel_state(a), DataChannelState::Closed);
     let closed = |e: &Event| matches!(e, Event::ChannelState { state: DataChannelState::Closed, .. });
     assert!(network.sides[A].events.iter().any(closed));
-    // The other side learns of it at once, not by waiting.
-    network.run_until(Duration::from_secs(2), |n| n.sides[B].connection.connection_state() == State::Failed);
+    // The other side sees its channels close at once and the connection fall silent.
+    network.run_until(Duration::from_secs(1), |n| n.sides[B].events.iter().any(closed));
+    assert_eq!(network.sides[B].connection.connection_state(), State::Connected);
+    network.run_for(Duration::from_secs(20));
+    assert_eq!(states(&network, B)[2..], [State::Disconnected, State::Failed]);
 }

@@ -21,7 +21,7 @@ fn real_answer() -> String {
     );
     let offer = network.call(A, |c| c.create_offer(false)).unwrap();
     network.call(B, |c| c.set_remote(offer)).unwrap();
-    network.call(B, |c| c.create_answer()).unwrap().sdp
+    network.call(B, crate::engine::Connection::create_answer).unwrap().sdp
 }
 
 proptest! {
