@@ -94,7 +94,7 @@ mod tests {
     fn a_seed_means_the_same_ids_for_ever() {
         let mut ids = Ids::from_seed([7; 32]);
         assert_eq!(ids.next(Kind::Message), "am_O_gSlEQ-iPvUGNTKaTvqi");
-        assert_eq!(ids.next(Kind::ReasoningStep), "ar_yWkCHk9lFBDb5gcirFdgS");
+        assert_eq!(ids.next(Kind::ReasoningStep), "ar_Mky05yXz3-1pTuqwF3rug");
     }
 
     #[test]
