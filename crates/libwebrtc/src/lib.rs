@@ -28,6 +28,9 @@ pub mod audio_source;
 pub mod audio_stream;
 pub mod audio_track;
 pub mod data_channel;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod ice_candidate;
 pub mod media_stream;
 pub mod media_stream_track;

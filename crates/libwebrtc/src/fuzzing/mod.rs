@@ -12,6 +12,7 @@
 mod audio_payload;
 mod candidate;
 mod containment;
+mod crc32;
 mod datagrams;
 mod description;
 mod floods;

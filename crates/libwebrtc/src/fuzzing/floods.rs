@@ -1,0 +1,5 @@
+//! placeholder
+/// x
+pub type Flood = fn();
+/// x
+pub const FLOODS: &[(&str, Flood)] = &[];

@@ -1,0 +1,63 @@
+//! Closing a connection frees all of it. A binary of its own: it counts every allocation of the process.
+
+use std::time::Duration;
+
+use libwebrtc::prelude::*;
+
+#[global_allocator]
+static ALLOCATIONS: dhat::Alloc = dhat::Alloc;
+
+/// Two connections that connect, open a channel and are closed.
+async fn connect_and_close() {
+    let factory = PeerConnectionFactory::default();
+    let connection = || factory.create_peer_connection(RtcConfiguration::default()).expect("a connection");
+    let (a, b) = (connection(), connection());
+    let init = DataChannelInit { negotiated: true, id: 100, ..Default::default() };
+    let channel = a.create_data_channel("x", init.clone()).expect("a channel");
+    b.create_data_channel("x", init).expect("a channel");
+    let (opened, open) = tokio::sync::oneshot::channel();
+    let mut opened = Some(opened);
+    channel.on_state_change(Some(Box::new(move |state| {
+        if let Some(opened) = opened.take_if(|_| state == DataChannelState::Open) {
+            opened.send(()).unwrap_or_default();
+        }
+    })));
+    let offer = a.create_offer(OfferOptions::default()).await.expect("an offer");
+    a.set_local_description(offer.clone()).await.expect("our offer");
+    b.set_remote_description(offer).await.expect("their offer");
+    let answer = b.create_answer(AnswerOptions::default()).await.expect("an answer");
+    b.set_local_description(answer.clone()).await.expect("our answer");
+    a.set_remote_description(answer).await.expect("their answer");
+    tokio::time::timeout(Duration::from_secs(20), open).await.expect("it opens in time").expect("it opens");
+    a.close();
+    b.close();
+}
+
+/// Live bytes, once the tasks of closed connections have ended.
+async fn live_bytes() -> usize {
+    // Nothing tells when a foreign runtime has dropped its last task; the least of some looks is the truth.
+    let mut least = usize::MAX;
+    for _ in 0..20 {
+        tokio::time::sleep(Duration::from_millis(25)).await;
+        least = least.min(dhat::HeapStats::get().curr_bytes);
+    }
+    least
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn closing_frees_everything() {
+    libwebrtc::offer_loopback_addresses(true);
+    let _profiler = dhat::Profiler::builder().testing().build();
+    for _ in 0..10 {
+        connect_and_close().await;
+    }
+    let before = live_bytes().await;
+    const ROUNDS: usize = 40;
+    for _ in 0..ROUNDS {
+        connect_and_close().await;
+    }
+    let after = live_bytes().await;
+    let per_connection = after.saturating_sub(before) / (2 * ROUNDS);
+    println!("{before} bytes before, {after} after: {per_connection} left by each connection");
+    assert!(per_connection < 100, "each closed connection leaves {per_connection} bytes behind");
+}

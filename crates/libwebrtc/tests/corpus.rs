@@ -1,0 +1,96 @@
+//! Hostile input in the fast suite: every file of the fuzzing corpus again, and seeded mutations of them.
+//!
+//! What the functions check and how panics are judged is said in `src/fuzzing/mod.rs`; how to fuzz for real in
+//! `fuzz/README.md`.
+
+use std::{fs, path::Path};
+
+use libwebrtc::fuzzing::{TARGETS, Target, contained_panics};
+
+/// Mutations per target and run. They are the same in each run.
+const MUTATIONS: usize = 400;
+
+fn corpus(target: &str) -> Vec<(String, Vec<u8>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
+    let mut files: Vec<_> = fs::read_dir(&folder)
+        .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+        .map(|entry| entry.expect("the folder can be read").path())
+        .collect();
+    files.sort();
+    let read = |path: &std::path::PathBuf| {
+        (path.display().to_string(), fs::read(path).expect("the file can be read"))
+    };
+    files.iter().map(read).collect()
+}
+
+/// xorshift64*: enough to choose mutations.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16) as usize % limit.max(1)
+    }
+
+    /// Changes, removes, repeats or splices a few bytes.
+    fn mutate(&mut self, corpus: &[(String, Vec<u8>)]) -> Vec<u8> {
+        let mut bytes = corpus[self.below(corpus.len())].1.clone();
+        for _ in 0..=self.below(4) {
+            let at = self.below(bytes.len());
+            let length = self.below(32).min(bytes.len() - at);
+            match self.below(5) {
+                0 => bytes.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= 1 << self.below(8)),
+                1 => drop(bytes.drain(at..at + length)),
+                2 => {
+                    let repeated = bytes[at..at + length].to_vec();
+                    bytes.splice(at..at, repeated);
+                }
+                3 => {
+                    let other = &corpus[self.below(corpus.len())].1;
+                    let from = self.below(other.len());
+                    bytes.splice(at..at, other.iter().skip(from).take(64).copied());
+                }
+                _ => bytes.insert(at, [0, 1, 0x7f, 0x80, 0xff][self.below(5)]),
+            }
+        }
+        bytes
+    }
+}
+
+fn replay(name: &str, target: Target) {
+    let corpus = corpus(name);
+    assert!(!corpus.is_empty(), "the corpus of {name} is empty");
+    for (file, bytes) in &corpus {
+        if std::panic::catch_unwind(|| target(bytes)).is_err() {
+            panic!("{name} fails with {file}");
+        }
+    }
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    for number in 0..MUTATIONS {
+        let bytes = random.mutate(&corpus);
+        if std::panic::catch_unwind(|| target(&bytes)).is_err() {
+            let kept = std::env::temp_dir().join(format!("libwebrtc-{name}-{number}"));
+            fs::write(&kept, &bytes).expect("the temporary folder can be written");
+            panic!("{name} fails with a mutation, kept in {}", kept.display());
+        }
+    }
+}
+
+#[test]
+fn the_corpus_and_mutations_of_it_do_no_harm() {
+    // Side by side: each target is one thread's work.
+    std::thread::scope(|scope| {
+        for (name, target) in TARGETS {
+            scope.spawn(move || {
+                let start = std::time::Instant::now();
+                replay(name, *target);
+                println!("{name}: {:?}", start.elapsed());
+            });
+        }
+    });
+    for (place, times) in contained_panics() {
+        println!("contained {times} times: {place}");
+    }
+}
