@@ -12,6 +12,7 @@ mod outage;
 mod publishing;
 mod rpc;
 mod scenarios;
+mod sender_identity;
 mod streams;
 mod tls;
 mod video;
@@ -35,6 +36,9 @@ fn main() -> ExitCode {
             data::rust_and_python_with_two_peer_connections,
             data::lossy_packets_arrive_on_a_clean_network,
             data::destination_identities_are_obeyed,
+            sender_identity::newcomers_are_named_with_one_peer_connection,
+            sender_identity::newcomers_are_named_with_two_peer_connections,
+            sender_identity::repeated_bytes_name_nobody,
             streams::rust_to_rust,
             streams::rust_and_python,
             streams::rust_and_python_with_two_peer_connections,

@@ -5,7 +5,7 @@
 
 use std::{fs, path::Path};
 
-use libwebrtc::fuzzing::{TARGETS, Target, contained_panics};
+use libwebrtc::fuzzing::{FLOODS, TARGETS, Target, contained_panics};
 
 /// Mutations per target and run. They are the same in each run.
 const MUTATIONS: usize = 400;
@@ -93,4 +93,28 @@ fn the_corpus_and_mutations_of_it_do_no_harm() {
     for (place, times) in contained_panics() {
         println!("contained {times} times: {place}");
     }
+}
+
+#[test]
+fn floods_leave_memory_flat() {
+    // In a process of its own: what others need meanwhile must not count.
+    const CHILD: &str = "LIBWEBRTC_FLOOD";
+    if let Ok(wanted) = std::env::var(CHILD) {
+        let (_, flood) = FLOODS.iter().find(|(name, _)| *name == wanted).expect("a flood of this name");
+        return flood();
+    }
+    let mut failed = Vec::new();
+    for (name, _) in FLOODS {
+        let start = std::time::Instant::now();
+        let status = std::process::Command::new(std::env::current_exe().expect("this test's own file"))
+            .args(["--exact", "floods_leave_memory_flat", "--nocapture", "--quiet"])
+            .env(CHILD, name)
+            .status()
+            .expect("the test can be started again");
+        println!("{name}: {status}, {:?}", start.elapsed());
+        if !status.success() {
+            failed.push(*name);
+        }
+    }
+    assert!(failed.is_empty(), "these floods do harm: {failed:?}");
 }

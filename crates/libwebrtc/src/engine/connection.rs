@@ -90,6 +90,9 @@ impl Connection {
             .enable_h264(true)
             .set_rtp_mode(true)
             .set_snap_enabled(settings.sctp_snap)
+            // Nothing is ever sent again on request (audio heals itself by RED and FEC), so no cache is kept for it.
+            .set_send_buffer_audio(1)
+            .set_send_buffer_video(1)
             .set_sctp_max_buffered_amount(SCTP_BUFFER_BYTES)
             .set_stats_interval(Some(STATISTICS_INTERVAL))
             .build(now);

@@ -60,7 +60,8 @@ fn install_hook() {
 fn note(side: &str, panic: &PanicHookInfo<'_>) {
     let message = panic.payload_as_str().unwrap_or("").lines().next().unwrap_or("");
     // Numbers differ from case to case; the place is what counts.
-    let message: String = message.chars().take(80).map(|c| if c.is_ascii_digit() { '#' } else { c }).collect();
+    let message: String =
+        message.chars().take(80).map(|c| if c.is_ascii_digit() { '#' } else { c }).collect();
     let place = panic.location().map(|at| {
         let file = at.file().split_once("/registry/src/").map_or(at.file(), |(_, file)| file);
         let file = file.split_once('/').map_or(file, |(_, file)| file);

@@ -24,8 +24,8 @@ use str0m::crypto::{
 pub(super) struct Inside {
     /// Goes out as application data, next time that DTLS is polled.
     pub(super) inject: VecDeque<Vec<u8>>,
-    /// Nothing of the peer's own SCTP leaves any more.
-    pub(super) mute: bool,
+    /// The peer's own SCTP neither speaks nor hears any more: answers to what was injected would end it.
+    pub(super) detached: bool,
     /// The last SCTP packets that the peer sent and received, as they were before encryption.
     pub(super) sent: Vec<Vec<u8>>,
     pub(super) received: Vec<Vec<u8>>,
@@ -90,7 +90,7 @@ impl DtlsProvider for HostileProvider {
         mtu: Option<usize>,
     ) -> Result<Box<dyn DtlsInstance>, CryptoError> {
         let dtls = real().dtls_provider.new_dtls(cert, now, version, mtu)?;
-        Ok(Box::new(HostileDtls { dtls, inside: next_session::take() }))
+        Ok(Box::new(HostileDtls { dtls, inside: next_session::take(), now }))
     }
 }
 
@@ -98,6 +98,7 @@ impl DtlsProvider for HostileProvider {
 struct HostileDtls {
     dtls: Box<dyn DtlsInstance>,
     inside: Arc<Mutex<Inside>>,
+    now: Instant,
 }
 
 impl DtlsInstance for HostileDtls {
@@ -109,8 +110,14 @@ impl DtlsInstance for HostileDtls {
         }
         let output = self.dtls.poll_output(buf);
         match &output {
-            DtlsOutput::ApplicationData(data) if inside.received.len() < REMEMBERED => {
-                inside.received.push(data.to_vec());
+            DtlsOutput::ApplicationData(data) => {
+                if inside.received.len() < REMEMBERED {
+                    inside.received.push(data.to_vec());
+                }
+                if inside.detached {
+                    // "Ask me again at once."
+                    return DtlsOutput::Timeout(self.now);
+                }
             }
             DtlsOutput::KeyingMaterial(material, profile) => {
                 inside.keys = Some(SrtpKeys {
@@ -126,7 +133,7 @@ impl DtlsInstance for HostileDtls {
 
     fn send_application_data(&mut self, data: &[u8]) -> Result<(), DtlsImplError> {
         let mut inside = self.inside.lock();
-        if inside.mute {
+        if inside.detached {
             return Ok(());
         }
         if inside.sent.len() < REMEMBERED {
@@ -144,6 +151,7 @@ impl DtlsInstance for HostileDtls {
     }
 
     fn handle_timeout(&mut self, now: Instant) -> Result<(), DtlsImplError> {
+        self.now = now;
         self.dtls.handle_timeout(now)
     }
 

@@ -55,7 +55,7 @@ pub fn rtp(bytes: &[u8]) {
 }
 
 /// The peer's SSRCs as it announced them, audio first.
-fn announced_ssrcs(world: &mut World) -> Vec<u32> {
+pub(super) fn announced_ssrcs(world: &mut World) -> Vec<u32> {
     let description = world.victim.call(|c| c.current_remote_description()).flatten();
     let sdp = description.map(|description| description.sdp).unwrap_or_default();
     let lines = sdp.lines().filter_map(|line| line.strip_prefix("a=ssrc:"));

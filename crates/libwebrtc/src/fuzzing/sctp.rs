@@ -11,7 +11,7 @@ use super::{
     input::Input,
     world::World,
 };
-use crate::data_channel::DataChannelInit;
+use crate::{data_channel::DataChannelInit, engine::ChannelKey};
 
 /// Packets of one input that are sent.
 const MAX_PACKETS: usize = 64;
@@ -21,7 +21,7 @@ const HEADER: usize = 12;
 /// See the module.
 pub fn sctp(bytes: &[u8]) {
     let mut input = Input::new(bytes);
-    let mut world = if input.byte() & 1 == 0 { World::connected() } else { without_association() };
+    let mut world = if input.byte() & 1 == 0 { detached() } else { without_association() };
     for _ in 0..MAX_PACKETS {
         if input.is_empty() {
             break;
@@ -32,8 +32,10 @@ pub fn sctp(bytes: &[u8]) {
             1 | 2 => Facts::of(&world).packet(input.chunk()),
             _ => changed(&world, &mut input),
         };
-        world.inside.lock().mute |= control & 4 != 0;
         inject(&mut world, packet);
+        if control & 4 != 0 {
+            world.call(|c| c.close_channel(ChannelKey(usize::from(control >> 6))));
+        }
         if control & 8 != 0 {
             world.call(|c| c.create_channel("ours", DataChannelInit::default()));
         }
@@ -44,10 +46,17 @@ pub fn sctp(bytes: &[u8]) {
     world.run(Duration::from_millis(300));
 }
 
+/// A connected world whose SCTP is in the attacker's hands from now on.
+pub(super) fn detached() -> World {
+    let world = World::connected();
+    world.inside.lock().detached = true;
+    world
+}
+
 /// DTLS is up and the peer has not said a word of SCTP.
 fn without_association() -> World {
     let mut world = World::negotiated();
-    world.inside.lock().mute = true;
+    world.inside.lock().detached = true;
     world.run(Duration::from_millis(400));
     world
 }
@@ -56,6 +65,8 @@ fn without_association() -> World {
 pub(super) fn inject(world: &mut World, packet: Vec<u8>) {
     world.inside.lock().inject.push_back(packet);
     world.run(Duration::from_millis(1));
+    // A session that is over takes nothing any more.
+    world.inside.lock().inject.clear();
 }
 
 /// What an attacker knows of the association.

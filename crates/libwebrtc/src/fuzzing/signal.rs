@@ -7,11 +7,7 @@ use std::time::Duration;
 
 use str0m::media::MediaKind;
 
-use super::{
-    candidate, description,
-    input::Input,
-    world::World,
-};
+use super::{candidate, description, input::Input, world::World};
 use crate::{
     engine::Connection,
     rtp_transceiver::RtpTransceiverDirection,

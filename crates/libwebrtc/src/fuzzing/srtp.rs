@@ -72,7 +72,9 @@ impl Protector {
 impl Direction {
     fn seal(&mut self, iv: &[u8; SALT], associated: &[u8], plain: &[u8]) -> Vec<u8> {
         let mut sealed = vec![0; plain.len() + AeadAes256Gcm::TAG_LEN];
-        self.cipher.encrypt(iv, associated, plain, &mut sealed).expect("the lengths are as the cipher wants them");
+        self.cipher
+            .encrypt(iv, associated, plain, &mut sealed)
+            .expect("the lengths are as the cipher wants them");
         sealed
     }
 }

@@ -33,12 +33,15 @@ pub(super) struct Victim {
     /// The sound of the first audio line, as a listener would hear it.
     pub(super) receiver: AudioReceiver,
     heard_ssrc: Option<u32>,
+    /// Sends back every message, so that there is outgoing data whose acknowledgement can be attacked too.
+    pub(super) echoes: bool,
 }
 
 impl Victim {
     /// A connection as `livekit` makes it: channels, sound both ways, pictures from the peer.
     pub(super) fn new(now: Instant, address: SocketAddr) -> Self {
-        let mut victim = Self::bare(now, address);
+        // As with a LiveKit server, SCTP's handshake is on the wire, where it can be attacked.
+        let mut victim = Self::with_settings(Settings { sctp_snap: false }, now, address);
         let connection = &mut victim.connection;
         for (label, id) in [("_reliable", 100), ("_lossy", 101), ("_data_track", 102)] {
             let lossy = (id != 100).then_some(0);
@@ -57,12 +60,16 @@ impl Victim {
         victim
     }
 
-    /// A connection with nothing in it.
+    /// A connection with nothing in it, ready to take SCTP's handshake out of a description.
     pub(super) fn bare(now: Instant, address: SocketAddr) -> Self {
-        let mut connection = Connection::new(Settings { sctp_snap: true }, now);
+        Self::with_settings(Settings { sctp_snap: true }, now, address)
+    }
+
+    fn with_settings(settings: Settings, now: Instant, address: SocketAddr) -> Self {
+        let mut connection = Connection::new(settings, now);
         connection.add_local_address(address).expect("a usable address");
         let receiver = AudioReceiver::new(48_000, 1).expect("a usual format");
-        Self { connection, panicked: false, receiver, heard_ssrc: None }
+        Self { connection, panicked: false, receiver, heard_ssrc: None, echoes: true }
     }
 
     /// One call against the engine. `None` once a dependency has panicked in it: then it is over.
@@ -89,7 +96,11 @@ impl Victim {
     }
 
     pub(super) fn is_connected(&self) -> bool {
-        self.connection.connection_state() == PeerConnectionState::Connected
+        self.state() == PeerConnectionState::Connected
+    }
+
+    pub(super) fn state(&self) -> PeerConnectionState {
+        self.connection.connection_state()
     }
 
     pub(super) fn next_timeout(&self) -> Instant {
@@ -106,8 +117,7 @@ impl Victim {
                 Event::ChannelFromPeer { key } => {
                     let _ = self.connection.channel_label(key);
                 }
-                // As an echo would, so that there is outgoing data whose acknowledgement can be attacked too.
-                Event::ChannelMessage { key, data, binary } => self.echo(key, &data, binary),
+                Event::ChannelMessage { key, data, binary } if self.echoes => self.echo(key, &data, binary),
                 Event::Track(key) => self.look_at(key),
                 _ => {}
             }

@@ -78,7 +78,12 @@ impl World {
         let mut world = Self::negotiated();
         for _ in 0..50 {
             world.run(Duration::from_millis(20));
-            if world.victim.is_connected() && world.inside.lock().sent.len() > 2 {
+            // Two packets each way are the handshake of SCTP.
+            let associated = {
+                let inside = world.inside.lock();
+                inside.sent.len() >= 2 && inside.received.len() >= 2
+            };
+            if world.victim.is_connected() && associated {
                 return world;
             }
         }
@@ -181,7 +186,6 @@ impl World {
 
 fn deliver(peer: &mut Rtc, now: Instant, datagram: &Datagram) {
     let Ok(contents) = datagram.bytes.as_slice().try_into() else { return };
-    let receive =
-        Receive { proto: Protocol::Udp, source: datagram.from, destination: datagram.to, contents };
+    let receive = Receive { proto: Protocol::Udp, source: datagram.from, destination: datagram.to, contents };
     let _ = peer.handle_input(Input::Receive(now, receive));
 }
