@@ -6,6 +6,7 @@ mod audio;
 mod burst;
 mod counting;
 mod data;
+mod encryption;
 mod join;
 mod loss;
 mod outage;
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
             audio::python_without_red,
             audio::python_with_dtx_pauses_and_comes_back,
             audio::five_participants_hear_all_others,
+            encryption::nothing_leaves_in_the_clear_when_encryption_is_asked_for,
             publishing::track_can_be_taken_back_and_published_again,
             publishing::mute_is_silence_until_unmute,
             publishing::mute_works_with_python_both_ways,

@@ -79,7 +79,7 @@ pub mod native {
         },
         audio_frame::AudioFrame,
         audio_track::{AudioFeed, Tick},
-        driver::runtime,
+        driver::{contained, runtime},
     };
 
     /// So long (in ticks of 10 ms) a source that has nothing is watched closely; then it naps.
@@ -216,35 +216,45 @@ pub mod native {
         }
     }
 
-    /// Sends the queue on, 10 ms at a time. A source that has been silent for a while is only looked at now and
-    /// then, until something is pushed.
+    /// Sends the queue on, 10 ms at a time. A source that has been silent for a while, and whose silence need not
+    /// be sent, is only looked at now and then until something is pushed.
     async fn pace(source: Weak<Inner>) {
         let mut clock = TickClock::new(Instant::now());
         let mut block = Vec::new();
         let mut idle_ticks = 0;
         loop {
             let next = clock.next();
-            if idle_ticks < AWAKE_TICKS {
-                tokio::time::sleep_until(next.into()).await;
-            } else {
+            let napping = idle_ticks >= AWAKE_TICKS
+                && source
+                    .upgrade()
+                    .is_none_or(|source| source.live_feeds().iter().all(|feed| feed.is_resting()));
+            if napping {
                 let Some(filled) = source.upgrade().map(|source| source.filled.clone()) else { return };
                 tokio::select! {
                     () = filled.notified() => {}
                     () = tokio::time::sleep_until((next + NAP).into()) => {}
                 }
+            } else {
+                tokio::time::sleep_until(next.into()).await;
             }
             let Some(source) = source.upgrade() else { return };
             let Ok(queue) = &source.queue else { return };
             let feeds = source.live_feeds();
-            let due = clock.due(Instant::now());
+            let mut due = clock.due(Instant::now());
+            if napping && due.run > 1 {
+                // What was slept through is over: sound that came in the meantime leaves at its own pace.
+                due.skipped += u64::from(due.run - 1);
+                due.run = 1;
+            }
             for feed in feeds.iter().filter(|_| due.skipped > 0) {
                 feed.skip(due.skipped);
             }
             for _ in 0..due.run {
                 let pulled = queue.lock().pull_10ms(&mut block);
                 idle_ticks = if pulled { 0 } else { idle_ticks.saturating_add(1) };
+                let tick = if pulled { Tick::Block(&block) } else { Tick::Idle };
                 for feed in &feeds {
-                    feed.tick(if pulled { Tick::Block(&block) } else { Tick::Idle });
+                    contained("sending a track", || feed.tick(tick));
                 }
                 source.drained.notify_waiters();
             }

@@ -19,7 +19,7 @@ use crate::{
     },
     audio_frame::AudioFrame,
     audio_track::RtcAudioTrack,
-    driver::runtime,
+    driver::{contained, runtime},
     engine::AudioPacket,
 };
 
@@ -149,7 +149,10 @@ async fn pull(listener: Weak<Listener>) {
         let Some(listener) = listener.upgrade().filter(|listener| !listener.is_ended()) else { return };
         let now = Instant::now();
         for _ in 0..clock.due(now).run {
-            listener.pull_frame(now);
+            if contained("a listener", || listener.pull_frame(now)).is_none() {
+                listener.end();
+                return;
+            }
         }
     }
 }

@@ -81,11 +81,12 @@ impl RtcAudioTrack {
     }
 
     pub(crate) fn listen(&self, listener: &Arc<Listener>) {
+        let mut listeners = self.inner.listeners.lock();
         if self.state() == RtcTrackState::Ended {
             listener.end();
-            return;
+        } else {
+            listeners.push(Arc::downgrade(listener));
         }
-        self.inner.listeners.lock().push(Arc::downgrade(listener));
     }
 
     fn listeners(&self) -> Vec<Arc<Listener>> {
@@ -175,6 +176,18 @@ impl AudioFeed {
     /// Time passed in which nothing was or could be sent.
     pub(crate) fn skip(&self, ticks: u64) {
         self.sender.lock().advance(ticks);
+    }
+
+    /// Nothing is being sent, and silence need not be sent either.
+    pub(crate) fn is_resting(&self) -> bool {
+        self.sender.lock().is_resting() || !self.is_live()
+    }
+
+    fn is_live(&self) -> bool {
+        let (Some(shared), Some(transceiver)) = (self.shared.upgrade(), self.transceiver.upgrade()) else {
+            return false;
+        };
+        shared.read(|connection| connection.sending_params(transceiver.key).is_some())
     }
 
     /// Takes 10 ms of the source's time.

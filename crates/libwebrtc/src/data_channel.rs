@@ -108,6 +108,15 @@ struct Unheard {
     delivering: bool,
 }
 
+/// Ends one delivery, also when the callback panics.
+struct Delivered<'a>(&'a Mutex<Unheard>);
+
+impl Drop for Delivered<'_> {
+    fn drop(&mut self) {
+        self.0.lock().delivering = false;
+    }
+}
+
 impl ChannelHandle {
     pub(crate) fn new(key: ChannelKey, label: String) -> Arc<Self> {
         Arc::new(Self {
@@ -157,8 +166,9 @@ impl ChannelHandle {
                 unheard.delivering = true;
                 message
             };
+            // However the callback ends, later messages find the way free.
+            let _delivered = Delivered(&self.unheard);
             self.on_message.run(|callback| callback(DataBuffer { data: &data, binary }));
-            self.unheard.lock().delivering = false;
         }
     }
 

@@ -317,12 +317,16 @@ impl PeerConnection {
     ) -> Result<RtpTransceiver, RtcError> {
         let kind = if video { MediaKind::Video } else { MediaKind::Audio };
         let stream_id = init.stream_ids.into_iter().next();
+        let max_bitrate = init.send_encodings.first().and_then(|encoding| encoding.max_bitrate);
         let shared = self.shared();
         let handle = shared.call(|connection| {
             if connection.is_closed() {
                 return Err(RtcError::invalid_state("the connection is closed"));
             }
             let key = connection.add_transceiver(kind, init.direction, stream_id, track_id);
+            if let Some(transceiver) = connection.transceiver_mut(key) {
+                transceiver.max_bitrate = max_bitrate.map(|bits| u32::try_from(bits).unwrap_or(u32::MAX));
+            }
             let handle = TransceiverHandle::new(key, video);
             shared.add_transceiver(handle.clone());
             Ok(handle)

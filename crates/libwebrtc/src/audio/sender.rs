@@ -169,6 +169,11 @@ impl AudioSender {
         self.encode_block(out)
     }
 
+    /// The far end knows that silence goes on: until there is sound again nothing need be sent.
+    pub(crate) fn is_resting(&self) -> bool {
+        self.in_dtx
+    }
+
     /// So many ticks of 10 ms were skipped: nothing is sent for them.
     pub(crate) fn advance(&mut self, ticks: u64) {
         self.now += ticks * BLOCK_48K;

@@ -2,14 +2,13 @@
 
 use std::{
     collections::VecDeque,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Weak},
 };
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::Shared;
+use super::{Shared, contained};
 use crate::{
     callback::Callback,
     data_channel::{DataChannel, DataChannelState},
@@ -161,9 +160,7 @@ pub(crate) async fn run(inbox: Inbox, shared: Weak<Shared>) {
     while let Some(notice) = inbox.next().await {
         let Some(shared) = shared.upgrade() else { break };
         // The caller's panic is the caller's bug: it must neither stop later callbacks nor kill this task.
-        if catch_unwind(AssertUnwindSafe(|| deliver(notice, &shared))).is_err() {
-            log::error!("a callback of a peer connection panicked; it will not be called again");
-        }
+        contained("a callback of a peer connection", || deliver(notice, &shared));
     }
     callbacks.clear();
 }

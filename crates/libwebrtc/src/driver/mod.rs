@@ -98,10 +98,9 @@ impl Shared {
         let mut audio = Vec::new();
         let result = {
             let mut connection = self.connection.lock();
-            // The engine is not used again after a panic, except to be closed.
-            let result = catch_unwind(AssertUnwindSafe(|| work(&mut connection)));
-            if result.is_err() {
-                log::error!("a connection panicked; it ends, others go on");
+            let result = contained("a connection", || work(&mut connection));
+            if result.is_none() {
+                // The engine is not used again, except to be closed.
                 connection.abandon();
             }
             sockets.send(&mut connection);
@@ -112,9 +111,9 @@ impl Shared {
             result
         };
         for (key, packet) in audio {
-            self.play(key, &packet);
+            contained("playing a packet", || self.play(key, &packet));
         }
-        result.map_err(|_| RtcError::internal("the connection panicked and is over"))
+        result.ok_or_else(|| RtcError::internal("the connection panicked and is over"))
     }
 
     fn hand_out(
@@ -206,6 +205,9 @@ impl Shared {
     /// Opens a socket on each local address that has none yet. Cheap, so it is done before the first
     /// description is made: the candidates then travel in it and save a round trip.
     pub(crate) fn open_sockets(&self) -> Result<(), RtcError> {
+        if self.read(Connection::is_closed) {
+            return Err(RtcError::invalid_state("the connection is closed"));
+        }
         let mut list = self.sockets.lock();
         let (sockets, opened) = list.with_new_addresses(&addresses::local_addresses());
         *list = Arc::new(sockets);
@@ -252,6 +254,15 @@ impl Shared {
     }
 }
 
+/// Runs something that must not take others with it when it panics.
+pub(crate) fn contained<R>(what: &str, work: impl FnOnce() -> R) -> Option<R> {
+    let result = catch_unwind(AssertUnwindSafe(work));
+    if result.is_err() {
+        log::error!("{what} panicked; it ends, everything else goes on");
+    }
+    result.ok()
+}
+
 /// The same text that the description carries.
 fn local_candidate(mid: &str, address: SocketAddr) -> Option<IceCandidate> {
     let candidate = str0m::Candidate::host(address, str0m::net::Protocol::Udp).ok()?;
@@ -263,24 +274,33 @@ async fn drive(shared: Arc<Shared>) {
     let mut buffer = vec![0; sockets::MAX_DATAGRAM];
     loop {
         let sockets = shared.sockets.lock().clone();
-        let (deadline, has_output) = {
+        let (deadline, waiting) = {
             let connection = shared.connection.lock();
             if connection.is_closed() {
                 return;
             }
-            (connection.next_timeout(), connection.has_transmit())
+            (connection.next_timeout(), connection.peek_transmit().map(|transmit| transmit.source))
+        };
+        let full = shared.outbox.is_full();
+        let writable = async {
+            match waiting {
+                Some(address) => sockets.writable(address).await,
+                None => std::future::pending().await,
+            }
         };
         tokio::select! {
             () = shared.wake.notified() => {}
             () = tokio::time::sleep_until(deadline.into()) => {}
             // A caller that does not take its messages slows its own peer down, nobody else.
-            () = sockets.readable(), if !shared.outbox.is_full() => {}
-            () = sockets.writable(), if has_output => {}
-            () = shared.outbox.room(), if shared.outbox.is_full() => {}
+            () = sockets.readable(), if !full => {}
+            () = shared.outbox.room(), if full => {}
+            () = writable => {}
         }
         let turned = shared.turn(|connection| {
             let now = Instant::now();
-            if !shared.outbox.is_full() {
+            if shared.outbox.is_full() {
+                connection.not_listening(now);
+            } else {
                 sockets.receive(connection, now, &mut buffer, DATAGRAMS_PER_TURN);
             }
             if connection.next_timeout() <= now {

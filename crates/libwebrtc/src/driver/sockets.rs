@@ -96,13 +96,14 @@ impl Sockets {
         .await;
     }
 
-    /// Waits until any socket can be written to.
-    pub(crate) async fn writable(&self) {
-        poll_fn(|cx| {
-            let ready = self.list.iter().filter(|s| s.udp.poll_send_ready(cx).is_ready()).count();
-            if ready > 0 { Poll::Ready(()) } else { Poll::Pending }
-        })
-        .await;
+    /// Waits until the socket of this address can be written to. The others do not matter: datagrams leave in
+    /// order, so the first one that waits holds up the rest.
+    pub(crate) async fn writable(&self, address: SocketAddr) {
+        match self.list.iter().find(|socket| socket.address == address) {
+            // An error shows at the next attempt to send.
+            Some(socket) => drop(socket.udp.writable().await),
+            None => std::future::pending().await,
+        }
     }
 }
 

@@ -38,6 +38,7 @@ pub(crate) struct Channel {
     queue: VecDeque<Message>,
     /// Bytes accepted by `send` and not yet reported as sent.
     buffered: u64,
+    /// Those of them that SCTP has not taken yet.
     queued: u64,
 }
 
@@ -70,10 +71,18 @@ impl Channel {
 }
 
 /// All channels of one connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Channels {
     list: Vec<Channel>,
     next_key: usize,
+    max_message: usize,
+}
+
+impl Default for Channels {
+    fn default() -> Self {
+        // What RFC 8841 assumes of a peer that says nothing.
+        Self { list: Vec::new(), next_key: 0, max_message: 65_536 }
+    }
 }
 
 impl Channels {
@@ -115,6 +124,11 @@ impl Channels {
             queued: 0,
         });
         key
+    }
+
+    /// The peer takes no larger messages; larger ones than SCTP's buffer could never be sent either.
+    pub(crate) fn limit_messages(&mut self, bytes: usize) {
+        self.max_message = bytes.min(SCTP_BUFFER_BYTES);
     }
 
     pub(crate) fn get(&self, key: ChannelKey) -> Option<&Channel> {
@@ -166,6 +180,13 @@ impl Channels {
         binary: bool,
         rtc: &mut Rtc,
     ) -> Result<(), RtcError> {
+        if data.len() > self.max_message {
+            return Err(RtcError::invalid_state(format!(
+                "a message of {} bytes is too large, the peer takes {}",
+                data.len(),
+                self.max_message
+            )));
+        }
         let channel = self.get_mut(key).ok_or_else(|| RtcError::invalid_state("the data channel is gone"))?;
         let (DataChannelState::Open, Some(id)) = (channel.state, channel.id) else {
             return Err(RtcError::invalid_state("the data channel is not open"));
@@ -278,11 +299,13 @@ impl Channels {
         for channel in self.list.iter_mut().filter(|c| !c.queue.is_empty()) {
             let Some(id) = channel.id else { continue };
             while let Some(message) = channel.queue.front() {
-                // An error means that the channel is going away; its close event clears the queue.
-                if !matches!(write(rtc, id, &message.data, message.binary), Ok(true)) {
-                    break;
+                match write(rtc, id, &message.data, message.binary) {
+                    Ok(true) => wrote = true,
+                    Ok(false) => break,
+                    // It will never be taken: what waits behind it must not wait for ever. It leaves the buffer
+                    // like any other, so that the sender's count stays right.
+                    Err(error) => log::warn!("data channel {:?}: a message is lost: {error}", channel.label),
                 }
-                wrote = true;
                 channel.queued -= message.data.len() as u64;
                 channel.queue.pop_front();
             }

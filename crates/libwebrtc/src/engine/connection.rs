@@ -34,6 +34,8 @@ const MAX_REMOTE_CANDIDATES: usize = 64;
 /// How often `str0m` refreshes the figures behind `get_stats`.
 const STATISTICS_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How long a connection that reported an error is left alone.
+const AFTER_AN_ERROR: Duration = Duration::from_secs(1);
 /// Beyond this, more redundancy only costs what is left of the sound.
 const MAX_EXPECTED_LOSS_PERCENT: u8 = 25;
 
@@ -175,6 +177,15 @@ impl Connection {
         Ok(())
     }
 
+    pub(super) fn forget_remote_candidates(&mut self) {
+        self.remote_candidates = 0;
+    }
+
+    /// Nothing is read from the network for now, so its silence means nothing.
+    pub(crate) fn not_listening(&mut self, now: Instant) {
+        self.state.heard(now);
+    }
+
     pub(crate) fn close(&mut self) {
         if self.is_closed() {
             return;
@@ -271,7 +282,9 @@ impl Connection {
         let mid = transceiver.mid.filter(|_| live)?;
         // In-band FEC spends bits in proportion to the loss it is told of.
         let expected_loss_percent = self.media_stats.loss_percent(mid).min(MAX_EXPECTED_LOSS_PERCENT);
-        Some(OpusParams { expected_loss_percent, ..transceiver.opus_params() })
+        let params = transceiver.opus_params();
+        let max_bitrate = params.max_bitrate.into_iter().chain(transceiver.max_bitrate).min();
+        Some(OpusParams { expected_loss_percent, max_bitrate, ..params })
     }
 
     pub(crate) fn send_audio(&mut self, key: TransceiverKey, origin: Instant, packets: &[EncodedPacket]) {
@@ -290,10 +303,6 @@ impl Connection {
 
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
-    }
-
-    pub(crate) fn has_transmit(&self) -> bool {
-        !self.transmits.is_empty()
     }
 
     /// The next datagram to send. It stays in the queue until [`Self::drop_transmit`]: a socket may be full.
@@ -355,6 +364,8 @@ impl Connection {
                 Ok(Output::Event(event)) => self.on_event(event),
                 Err(error) => {
                     self.broke(&error.to_string());
+                    // It may say the same again: never ask in a tight loop.
+                    self.next_timeout = self.now + AFTER_AN_ERROR;
                     return;
                 }
             }
@@ -391,7 +402,10 @@ impl Connection {
             // The peer said goodbye. As in libwebrtc its channels are closed at once, while the connection is left
             // to fall silent: the goodbye of a server that ends a session must not overtake its reason, which
             // comes by signalling.
-            RtcEvent::Closed => self.channels.close_all(&mut self.events),
+            RtcEvent::Closed => {
+                self.state.peer_left();
+                self.channels.close_all(&mut self.events);
+            }
             RtcEvent::ChannelOpen(id, label) => {
                 self.channels.opened(id, label, &mut self.rtc, &mut self.events);
             }

@@ -52,7 +52,6 @@ struct Offer {
     pending: SdpPendingOffer,
     media: Vec<(TransceiverKey, Mid)>,
     channels: Vec<(ChannelKey, str0m::channel::ChannelId)>,
-    ice_restart: bool,
 }
 
 impl Negotiation {
@@ -116,7 +115,10 @@ impl Connection {
             if let Some(mid) = transceiver.mid {
                 // Asked for anew each time: the last answer may have granted less.
                 api.set_direction(mid, direction);
-                known_line = Some((mid, direction));
+                // Rather one that carries nothing now: the change there and back empties its buffers.
+                if known_line.is_none() || transceiver.remote_stream_id().is_none() {
+                    known_line = Some((mid, direction));
+                }
             } else if media.iter().all(|(key, _)| *key != transceiver.key) {
                 let mid = api.add_media(
                     transceiver.kind,
@@ -146,7 +148,7 @@ impl Connection {
         let Some((offer, pending)) = api.apply() else {
             return Err(RtcError::invalid_state("there is nothing to offer"));
         };
-        self.negotiation.offer = Some(Offer { pending, media, channels, ice_restart });
+        self.negotiation.offer = Some(Offer { pending, media, channels });
         self.settle();
         Ok(SessionDescription { ty: SdpType::Offer, sdp: offer.to_sdp_string() })
     }
@@ -172,6 +174,7 @@ impl Connection {
                         transceiver.mid = Some(*mid);
                     }
                 }
+                self.adopt_munged_directions(&description);
                 self.negotiation.pending_local = Some(description);
                 self.set_signaling(Signaling::HaveLocalOffer);
             }
@@ -222,6 +225,9 @@ impl Connection {
         let from_offer = description.sdp_type() == SdpType::Offer;
         self.negotiation.current_remote = Some(description);
         self.negotiation.has_application |= read.has_application;
+        if let Some(bytes) = read.max_message_size {
+            self.channels.limit_messages(bytes);
+        }
         for line in read.media {
             self.apply_remote_line(line, from_offer);
         }
@@ -240,6 +246,7 @@ impl Connection {
         let Some(offer) = self.negotiation.offer.take() else {
             return Err(RtcError::invalid_state("no offer of ours is open"));
         };
+        let username = self.local_username();
         if let Err(error) = self.rtc.sdp_api().accept_answer(offer.pending, answer) {
             // The offer is spent and its lines are lost: only a new connection helps.
             self.broke(&format!("the answer does not fit the offer: {error}"));
@@ -249,19 +256,41 @@ impl Connection {
         for (key, id) in offer.channels {
             self.channels.assign(key, id, &mut self.rtc);
         }
-        if offer.ice_restart {
-            self.state.restarted(self.now);
-        }
+        self.note_restart(&username);
         Ok(())
     }
 
     fn accept_offer(&mut self, description: &SessionDescription) -> Result<(), RtcError> {
         let offer =
             SdpOffer::from_sdp_string(&description.sdp).map_err(|e| RtcError::invalid_sdp(e.to_string()))?;
+        let username = self.local_username();
         let answer =
             self.rtc.sdp_api().accept_offer(offer).map_err(|e| RtcError::invalid_sdp(e.to_string()))?;
+        self.note_restart(&username);
         self.negotiation.answer = Some(answer.to_sdp_string());
         Ok(())
+    }
+
+    /// `livekit` turns lines that we do not use into ones that may receive, in the text it sends. The peer then
+    /// may send on them, so they have to count as such here too.
+    fn adopt_munged_directions(&mut self, offer: &SessionDescription) {
+        for line in
+            Description::read(&offer.sdp).media.into_iter().filter(|line| line.receives && !line.sends)
+        {
+            if let Some(transceiver) = self.transceivers.by_mid(Mid::from(line.mid.as_str()))
+                && transceiver.direction == RtpTransceiverDirection::Inactive
+            {
+                transceiver.direction = RtpTransceiverDirection::RecvOnly;
+            }
+        }
+    }
+
+    /// Whether ICE begins anew is decided by both sides; new credentials show that it does.
+    fn note_restart(&mut self, username_before: &str) {
+        if self.local_username() != username_before {
+            self.state.restarted(self.now);
+            self.forget_remote_candidates();
+        }
     }
 
     fn apply_remote_line(&mut self, line: MediaLine, from_offer: bool) {

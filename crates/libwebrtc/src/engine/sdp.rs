@@ -32,6 +32,8 @@ pub(crate) struct Description {
     pub(crate) media: Vec<MediaLine>,
     /// There is a live `m=application` line, so data channels need no further negotiation.
     pub(crate) has_application: bool,
+    /// The largest message the describing side takes on a data channel.
+    pub(crate) max_message_size: Option<usize>,
 }
 
 impl Description {
@@ -42,6 +44,10 @@ impl Description {
         for line in sdp.lines().map(str::trim_end) {
             if let Some(rest) = line.strip_prefix("m=") {
                 in_media = description.open_line(rest);
+            } else if let Some(size) = line.strip_prefix("a=max-message-size:") {
+                // 0 stands for any size.
+                description.max_message_size =
+                    size.trim().parse().ok().map(|size| if size == 0 { usize::MAX } else { size });
             } else if in_media && let Some(media) = description.media.last_mut() {
                 media.read_attribute(line);
             }
@@ -139,12 +145,13 @@ mod tests {
         a=rtpmap:63 red/48000/2\r\na=fmtp:63 111/111\r\na=rtpmap:111 opus/48000/2\r\n\
         a=fmtp:111 minptime=10;useinbandfec=1; usedtx=1;maxaveragebitrate=32000\r\n\
         m=video 9 UDP/TLS/RTP/SAVPF 96\r\na=mid:1\r\na=inactive\r\na=msid:- TR_z\r\n\
-        m=application 9 UDP/DTLS/SCTP webrtc-datachannel\r\na=mid:2\r\n";
+        m=application 9 UDP/DTLS/SCTP webrtc-datachannel\r\na=mid:2\r\na=max-message-size:65535\r\n";
 
     #[test]
     fn reads_direction_stream_and_opus_parameters_of_each_line() {
         let read = Description::read(ANSWER);
         assert!(read.has_application);
+        assert_eq!(read.max_message_size, Some(65_535));
         let [audio, video] = &read.media[..] else { panic!("two media lines, not {read:?}") };
         assert_eq!((audio.mid.as_str(), audio.sends, audio.receives), ("0", true, false));
         assert_eq!(audio.stream_id.as_deref(), Some("PA_x|TR_y"));

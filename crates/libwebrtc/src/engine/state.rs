@@ -29,6 +29,8 @@ pub(crate) struct StateTracker {
     dtls_up: bool,
     /// DTLS refused the peer or something inside is wrong: no way back.
     broken: bool,
+    /// The peer said goodbye: it falls silent now and no restart brings it back.
+    left: bool,
     closed: bool,
     /// Since when we have been trying without success (set by checking, cleared by connecting).
     trying_since: Option<Instant>,
@@ -50,6 +52,7 @@ impl StateTracker {
             ice: Ice::New,
             dtls_up: false,
             broken: false,
+            left: false,
             closed: false,
             trying_since: None,
             last_heard: None,
@@ -82,12 +85,21 @@ impl StateTracker {
 
     /// An ICE restart was agreed: the clock of failure starts anew.
     pub(crate) fn restarted(&mut self, now: Instant) {
+        if self.left {
+            self.broken = true;
+            return;
+        }
+        self.ice = Ice::Checking;
         self.trying_since = Some(now);
         self.last_heard = Some(now);
     }
 
     pub(crate) fn dtls_connected(&mut self) {
         self.dtls_up = true;
+    }
+
+    pub(crate) fn peer_left(&mut self) {
+        self.left = true;
     }
 
     pub(crate) fn broke(&mut self) {
@@ -258,6 +270,16 @@ mod tests {
         assert_eq!(state.update(at).connection, Some(S::Connecting));
         state.ice_changed(at, Ice::Completed);
         assert_eq!(state.update(at).connection, Some(S::Connected));
+    }
+
+    #[test]
+    fn a_restart_cannot_revive_a_peer_that_said_goodbye() {
+        let start = Instant::now();
+        let mut state = connected(start);
+        state.peer_left();
+        assert_eq!(state.update(start).connection, None, "its silence is left to time");
+        state.restarted(start + Duration::from_secs(1));
+        assert_eq!(state.update(start + Duration::from_secs(1)).connection, Some(S::Failed));
     }
 
     #[test]

@@ -33,6 +33,8 @@ pub(crate) struct Transceiver {
     /// Written into the offer's `a=msid`.
     pub(crate) stream_id: Option<String>,
     pub(crate) track_id: Option<String>,
+    /// What the caller wants to spend at most, in bits per second.
+    pub(crate) max_bitrate: Option<u32>,
     /// The remote line as last described: stream id, payload types, how it wants its Opus.
     remote: Option<MediaLine>,
     receiving: bool,
@@ -218,6 +220,7 @@ impl Transceivers {
             current_direction: None,
             stream_id,
             track_id,
+            max_bitrate: None,
             remote: None,
             receiving: false,
             created: now,

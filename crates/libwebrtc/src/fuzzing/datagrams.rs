@@ -15,7 +15,7 @@ use super::{
     crc32::{ETHERNET, crc32},
     input::Input,
     victim::Victim,
-    world::{World, peer_address, victim_address},
+    world::{World, peer_address, value, victim_address},
 };
 
 /// Datagrams of one input that are sent.
@@ -73,9 +73,6 @@ pub(super) struct Credentials {
 
 impl Credentials {
     pub(super) fn of(world: &mut World) -> Self {
-        let value = |sdp: &str, name: &str| {
-            sdp.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().to_owned()
-        };
         let descriptions =
             world.victim.call(|c| (c.current_local_description(), c.current_remote_description()));
         let Some((Some(local), Some(remote))) = descriptions else { return Self::default() };

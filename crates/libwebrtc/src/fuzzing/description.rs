@@ -22,7 +22,7 @@ pub fn description(bytes: &[u8]) {
     let stage = input.byte() % 4;
     let mut world = match stage {
         0 | 1 => World::new(),
-        _ => World::connected(),
+        _ => World::connected_by_descriptions(),
     };
     if stage == 1 {
         world.victim = Victim::bare(Instant::now(), victim_address());

@@ -20,7 +20,7 @@ const MAX_STEPS: usize = 32;
 /// See the module.
 pub fn signal(bytes: &[u8]) {
     let mut input = Input::new(bytes);
-    let mut world = if input.byte() & 1 == 0 { World::new() } else { World::connected() };
+    let mut world = if input.byte() & 1 == 0 { World::new() } else { World::connected_by_descriptions() };
     #[cfg(feature = "sender-identity")]
     let record = crate::sender_identity::Record::default();
     let mut offer = None;

@@ -115,9 +115,10 @@ fn a_channel_number_is_given_once() {
 }
 
 #[test]
-fn messages_of_all_sizes_arrive_whole_and_empty_ones_are_refused() {
+fn messages_of_all_sizes_arrive_whole_and_impossible_ones_are_refused() {
     let (mut network, a, _) = Network::connected(Link::default(), 8, &DataChannelInit::default());
     assert!(network.call(A, |c| c.send(a, b"", true)).is_err());
+    assert!(network.call(A, |c| c.send(a, &vec![0; 300_000], true)).is_err(), "larger than the peer takes");
     let sizes = [1, 1_199, 1_200, 16_000, 65_000];
     for size in sizes {
         network.call(A, |c| c.send(a, &vec![7; size], true)).unwrap();

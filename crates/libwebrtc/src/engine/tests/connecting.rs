@@ -159,3 +159,24 @@ fn closing_says_goodbye_and_closes_the_channels() {
     network.run_for(Duration::from_secs(20));
     assert_eq!(states(&network, B)[2..], [State::Disconnected, State::Failed]);
 }
+
+#[test]
+fn a_line_that_the_offers_text_lets_receive_does_receive() {
+    // `livekit` rewrites `inactive` to `recvonly` in the offer; the peer may then send on a line we had given up.
+    let mut network = Network::new(Link::default(), 10);
+    let ours = network.sides[A].connection.add_transceiver(MediaKind::Audio, Direction::SendOnly, None, None);
+    network.negotiate(A, false);
+    network.call(A, |c| c.transceiver_mut(ours).unwrap().stop_sending());
+    network.sides[B].events.clear();
+    let mut offer = network.call(A, |c| c.create_offer(false)).unwrap();
+    offer.sdp = offer.sdp.replace("a=inactive", "a=recvonly");
+    network.call(A, |c| c.set_local(offer.clone())).unwrap();
+    network.call(B, |c| c.set_remote(offer)).unwrap();
+    let mut answer = network.call(B, crate::engine::Connection::create_answer).unwrap();
+    network.call(B, |c| c.set_local(answer.clone())).unwrap();
+    answer.sdp = answer.sdp.replace("a=inactive", "a=sendonly").replace("a=recvonly", "a=sendonly");
+    answer.sdp = answer.sdp.replace("a=rtcp-mux", "a=msid:PA_x|TR_y TR_y\r\na=rtcp-mux");
+    network.call(A, |c| c.set_remote(answer)).unwrap();
+    assert!(network.sides[A].events.iter().any(|e| matches!(e, Event::Track(key) if *key == ours)));
+    assert!(network.sides[A].connection.transceiver(ours).unwrap().remote_stream_id().is_some());
+}

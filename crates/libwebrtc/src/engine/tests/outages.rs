@@ -58,3 +58,37 @@ fn an_idle_connection_stays_connected_for_an_hour() {
         assert_eq!(seen, [State::Connecting, State::Connected]);
     }
 }
+
+#[test]
+fn a_restart_that_the_answer_does_not_grant_changes_nothing() {
+    let (mut network, ..) = Network::connected(Link::default(), 5, &DataChannelInit::default());
+    let (offer, answer) = {
+        let connection = &network.sides[A].connection;
+        (connection.current_local_description().unwrap(), connection.current_remote_description().unwrap())
+    };
+    let restart = network.call(A, |c| c.create_offer(true)).unwrap();
+    assert_ne!(restart, offer);
+    network.call(A, |c| c.set_local(restart)).unwrap();
+    // Not the very same text, which would withdraw the offer; the same credentials, though.
+    let mut ungranted = answer;
+    ungranted.sdp.push_str("a=x-nothing\r\n");
+    network.call(A, |c| c.set_remote(ungranted)).unwrap();
+    network.run_for(Duration::from_secs(60));
+    let seen: Vec<_> = network.sides[A].states.iter().map(|(_, s)| *s).collect();
+    assert_eq!(seen, [State::Connecting, State::Connected]);
+}
+
+#[test]
+fn restarts_never_run_out() {
+    let (mut network, a, _) = Network::connected(Link::default(), 6, &DataChannelInit::default());
+    for round in 0..100u32 {
+        network.negotiate(A, true);
+        let address = network.sides[B].address;
+        let candidate = str0m::Candidate::host(address, "udp").unwrap();
+        network.call(A, |c| c.add_remote_candidate(candidate)).unwrap();
+        network.run_for(Duration::from_secs(2));
+        assert_eq!(network.sides[A].connection.connection_state(), State::Connected, "after restart {round}");
+    }
+    network.call(A, |c| c.send(a, b"still here", true)).unwrap();
+    network.run_until(Duration::from_secs(5), |n| !n.sides[B].received.is_empty());
+}
