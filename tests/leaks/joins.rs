@@ -12,6 +12,8 @@ use tokio::time::{Instant, sleep};
 
 const WARM_UP: usize = 20;
 const VISITS_PER_HOST: usize = 10;
+/// `livekit` keeps a session that was left while it waited for an answer for ten seconds more, and tells nobody.
+const LIVEKITS_PATIENCE: Duration = Duration::from_secs(11);
 const GROWTH_ALLOWED: f64 = 1.05;
 
 /// After some visits to warm up, `count` more change neither the sockets nor the memory.
@@ -20,10 +22,12 @@ pub(crate) async fn leave_nothing(count: usize) {
     visits(&server, WARM_UP).await;
     // What is closing may need a moment; the server's own test of readiness has left none.
     let sockets = settled_sockets(0).await;
+    sleep(LIVEKITS_PATIENCE).await;
     let (memory, threads) = (footprint::resident_kb(), footprint::threads());
 
     visits(&server, count).await;
     let sockets_after = settled_sockets(sockets).await;
+    sleep(LIVEKITS_PATIENCE).await;
     let (memory_after, threads_after) = (footprint::resident_kb(), footprint::threads());
     println!(
         "{count} joins and leaves: sockets {sockets} -> {sockets_after}, threads {threads} -> {threads_after}, \
@@ -45,6 +49,9 @@ async fn visits(server: &Server, count: usize) {
             receive(server, &room, &mut host, visit).await;
         }
         host.leave().await;
+        if first % 100 == 0 {
+            println!("{first} of {count} visits: resident {} kB", footprint::resident_kb());
+        }
     }
 }
 

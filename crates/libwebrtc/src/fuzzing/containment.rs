@@ -58,16 +58,30 @@ fn install_hook() {
 }
 
 fn note(side: &str, panic: &PanicHookInfo<'_>) {
-    let message = panic.payload_as_str().unwrap_or("").lines().next().unwrap_or("");
+    let payload = panic.payload();
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or_default();
     // Numbers differ from case to case; the place is what counts.
-    let message: String =
-        message.chars().take(80).map(|c| if c.is_ascii_digit() { '#' } else { c }).collect();
+    let message: String = text
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .chars()
+        .take(80)
+        .map(|c| if c.is_ascii_digit() { '#' } else { c })
+        .collect();
     let place = panic.location().map(|at| {
         let file = at.file().split_once("/registry/src/").map_or(at.file(), |(_, file)| file);
         let file = file.split_once('/').map_or(file, |(_, file)| file);
         format!("{file}:{}", at.line())
     });
-    *CONTAINED.lock().entry(format!("{side}: {}: {message}", place.unwrap_or_default())).or_default() += 1;
+    let place = format!("{side}: {}: {message}", place.unwrap_or_default());
+    let mut contained = CONTAINED.lock();
+    let times = contained.entry(place.clone()).or_default();
+    *times += 1;
+    if *times == 1 {
+        eprintln!("contained a panic of a dependency, {place}");
+    }
 }
 
 /// Whether a panic at this place is a dependency's.

@@ -10,15 +10,20 @@ use super::{
     rtp::announced_ssrcs,
     sctp::{Facts, detached, inject},
     srtp::Protector,
-    world::{World, peer_address},
+    victim::Victim,
+    world::{World, peer_address, victim_address},
 };
 use crate::session_description::SdpType;
 
 /// Between the middle and the end of a flood. The allocator's own habits need some of it.
-const MAX_GROWTH_BYTES: i64 = 8 * 1024 * 1024;
+const MAX_GROWTH_BYTES: i64 = 2 * 1024 * 1024;
 
 /// A flood that panics if memory grows.
 pub type Flood = fn();
+
+/// Type, transaction, a priority and a tie breaker.
+pub(super) const BINDING_REQUEST: &[u8] =
+    b"\0\x01transaction!\0\x24\0\x04\x6e\0\x1e\xff\x80\x29\0\x08\0\0\0\0\0\0\0\0";
 
 /// All floods by name.
 pub const FLOODS: &[(&str, Flood)] = &[
@@ -69,10 +74,8 @@ fn strangers() {
 fn addresses() {
     let mut world = World::connected();
     let credentials = Credentials::of(&mut world);
-    // A binding request with a priority and a tie breaker.
-    let request = b"\0\x01transaction!\0\x24\0\x04\x6e\0\x1e\xff\x80\x29\0\x08\0\0\0\0\0\0\0\0";
-    let message = credentials.stun(request, true);
-    flood(&mut world, 40_000, |world, number| {
+    let message = credentials.stun(BINDING_REQUEST, true);
+    flood(&mut world, 6_000, |world, number| {
         let from = SocketAddr::from(([198, 51, (number >> 8) as u8, number as u8], 7));
         world.send(from, &message);
         if number % 100 == 0 {
@@ -95,7 +98,7 @@ fn data(sequence: u32, stream: u16, flags: u8) -> Vec<u8> {
 fn fragments() {
     let mut world = detached();
     let facts = Facts::of(&world);
-    flood(&mut world, 30_000, |world, number| {
+    flood(&mut world, 8_000, |world, number| {
         // The first begins a message, none ends it.
         let flags = if number == 0 { 2 } else { 0 };
         inject(world, facts.packet(&data(number, 100, flags)));
@@ -105,7 +108,7 @@ fn fragments() {
 fn gaps() {
     let mut world = detached();
     let facts = Facts::of(&world);
-    flood(&mut world, 30_000, |world, number| inject(world, facts.packet(&data(number + 1, 101, 7))));
+    flood(&mut world, 8_000, |world, number| inject(world, facts.packet(&data(number + 1, 101, 7))));
 }
 
 fn channels() {
@@ -161,20 +164,31 @@ fn reports() {
 }
 
 fn offers() {
-    let mut world = World::connected();
-    flood(&mut world, 400, |world, number| {
-        let mut sdp = String::from("v=0\r\no=- 1 1 IN IP4 0.0.0.0\r\ns=-\r\nt=0 0\r\na=setup:actpass\r\n");
-        sdp.push_str("a=ice-ufrag:abcd\r\na=ice-pwd:abcdefghijklmnopqrstuv\r\na=fingerprint:sha-256 ");
-        sdp.push_str(&["AB"; 32].join(":"));
-        sdp.push_str("\r\n");
-        for line in 0..10 {
-            sdp.push_str(
-                "m=audio 9 UDP/TLS/RTP/SAVPF 111\r\nc=IN IP4 0.0.0.0\r\na=rtpmap:111 opus/48000/2\r\n",
-            );
-            sdp.push_str(&format!(
-                "a=mid:{number}x{line}\r\na=sendonly\r\na=rtcp-mux\r\na=msid:s t{line}\r\n"
-            ));
-        }
-        super::description::apply(world, SdpType::Offer, sdp);
-    });
+    let mut world = fresh();
+    flood(&mut world, 200, |world, number| super::description::apply(world, SdpType::Offer, offer(number)));
+}
+
+/// A world whose victim has nothing agreed.
+pub(super) fn fresh() -> World {
+    let mut world = World::new();
+    world.victim = Victim::bare(world.now, victim_address());
+    world
+}
+
+/// An offer with media lines that no other number's offer has.
+pub(super) fn offer(number: u32) -> String {
+    let mids: Vec<_> = (0..10).map(|line| format!("{number}x{line}")).collect();
+    let session = format!(
+        "v=0\r\no=- 1 1 IN IP4 0.0.0.0\r\ns=-\r\nt=0 0\r\na=group:BUNDLE {}\r\na=setup:actpass\r\n\
+         a=ice-ufrag:abcd\r\na=ice-pwd:abcdefghijklmnopqrstuv\r\na=fingerprint:sha-256 {}\r\n",
+        mids.join(" "),
+        ["AB"; 32].join(":")
+    );
+    let line = |mid: &String| {
+        format!(
+            "m=audio 9 UDP/TLS/RTP/SAVPF 111\r\nc=IN IP4 0.0.0.0\r\na=rtpmap:111 opus/48000/2\r\n\
+             a=mid:{mid}\r\na=sendonly\r\na=rtcp-mux\r\na=msid:s {mid}\r\n"
+        )
+    };
+    mids.iter().map(line).fold(session, |sdp, line| sdp + &line)
 }

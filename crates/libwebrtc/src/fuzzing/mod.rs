@@ -22,6 +22,8 @@ mod rtp;
 mod sctp;
 mod signal;
 mod srtp;
+#[cfg(test)]
+mod tests;
 mod victim;
 mod world;
 

@@ -33,6 +33,8 @@ pub(super) struct Victim {
     /// The sound of the first audio line, as a listener would hear it.
     pub(super) receiver: AudioReceiver,
     heard_ssrc: Option<u32>,
+    /// Messages of data channels so far.
+    pub(super) messages: usize,
     /// Sends back every message, so that there is outgoing data whose acknowledgement can be attacked too.
     pub(super) echoes: bool,
 }
@@ -69,7 +71,7 @@ impl Victim {
         let mut connection = Connection::new(settings, now);
         connection.add_local_address(address).expect("a usable address");
         let receiver = AudioReceiver::new(48_000, 1).expect("a usual format");
-        Self { connection, panicked: false, receiver, heard_ssrc: None, echoes: true }
+        Self { connection, panicked: false, receiver, heard_ssrc: None, messages: 0, echoes: true }
     }
 
     /// One call against the engine. `None` once a dependency has panicked in it: then it is over.
@@ -117,7 +119,12 @@ impl Victim {
                 Event::ChannelFromPeer { key } => {
                     let _ = self.connection.channel_label(key);
                 }
-                Event::ChannelMessage { key, data, binary } if self.echoes => self.echo(key, &data, binary),
+                Event::ChannelMessage { key, data, binary } => {
+                    self.messages += 1;
+                    if self.echoes {
+                        self.echo(key, &data, binary);
+                    }
+                }
                 Event::Track(key) => self.look_at(key),
                 _ => {}
             }
