@@ -14,6 +14,10 @@ use std::{process::ExitCode, time::Duration};
 
 use sotto_harness::{isolation, limited_trial, skip};
 
+/// Passes on to the system's allocator, and counts while a test asks for it.
+#[global_allocator]
+static ALLOCATIONS: dhat::Alloc = dhat::Alloc;
+
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
 async fn five_hundred_joins_and_leaves_leave_nothing() {

@@ -13,7 +13,7 @@ use thiserror::Error;
 use crate::{RtcError, RtcErrorType};
 
 /// The largest description the engine looks at. A room with hundreds of tracks stays well below it.
-const MAX_SDP_BYTES: usize = 1024 * 1024;
+const MAX_SDP_BYTES: usize = 512 * 1024;
 
 /// How much of an offending line an error repeats.
 const QUOTED_CHARS: usize = 120;

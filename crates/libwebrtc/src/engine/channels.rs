@@ -23,6 +23,9 @@ pub(crate) const MAX_QUEUED_BYTES: u64 = 16 * 1024 * 1024;
 /// How much may be inside SCTP at once, over all channels: bounds throughput to this much per round trip.
 pub(crate) const SCTP_BUFFER_BYTES: usize = 1024 * 1024;
 
+/// Channels of one connection, beyond which those of the peer are closed again. LiveKit uses three.
+const MAX_CHANNELS: usize = 256;
+
 /// A channel's number within its connection, from its creation on (the SCTP stream id comes later).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct ChannelKey(pub(crate) usize);
@@ -237,6 +240,11 @@ impl Channels {
                 channel.init.id = stream_id;
                 events.push_back(Event::ChannelState { key: channel.key, state: DataChannelState::Open });
             }
+            return;
+        }
+        if self.list.len() >= MAX_CHANNELS {
+            log::warn!("closed a data channel of the peer: it has opened more than {MAX_CHANNELS}");
+            rtc.direct_api().close_data_channel(id);
             return;
         }
         let config = rtc.channel(id).and_then(|c| c.config().cloned());

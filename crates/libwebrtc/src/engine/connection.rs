@@ -1,7 +1,7 @@
 //! One connection: inputs in, events and datagrams out. Offers and answers are in `negotiation.rs`.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashSet, VecDeque},
     net::SocketAddr,
     time::{Duration, Instant},
 };
@@ -31,6 +31,8 @@ use crate::{
 /// Candidates a peer may give us; the rest is ignored. A peer that sends thousands must not cost us pairs of
 /// each with every local address.
 const MAX_REMOTE_CANDIDATES: usize = 64;
+/// Addresses that STUN is taken from. Whoever has seen one valid request could repeat it from ever new ones.
+const MAX_REMOTE_ADDRESSES: usize = 64;
 /// How often `str0m` refreshes the figures behind `get_stats`.
 const STATISTICS_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -46,9 +48,30 @@ pub(crate) struct Settings {
     pub(crate) sctp_snap: bool,
 }
 
+fn new_rtc(settings: Settings, now: Instant) -> Rtc {
+    RtcConfig::new()
+        .clear_codecs()
+        .enable_opus(true, true)
+        // Video is negotiated, so that lines with it are not refused, and never decoded.
+        .enable_vp8(true)
+        .enable_h264(true)
+        .set_rtp_mode(true)
+        .set_snap_enabled(settings.sctp_snap)
+        // Nothing is ever sent again on request (audio heals itself by RED and FEC), so no cache is kept for it.
+        .set_send_buffer_audio(1)
+        .set_send_buffer_video(1)
+        .set_sctp_max_buffered_amount(SCTP_BUFFER_BYTES)
+        .set_stats_interval(Some(STATISTICS_INTERVAL))
+        .build(now)
+}
+
 /// One peer connection, sans IO.
 pub(crate) struct Connection {
     pub(super) rtc: Rtc,
+    settings: Settings,
+    local_addresses: Vec<SocketAddr>,
+    /// Where STUN has come from; see [`MAX_REMOTE_ADDRESSES`].
+    remote_addresses: HashSet<SocketAddr>,
     pub(super) now: Instant,
     pub(super) state: StateTracker,
     pub(super) negotiation: Negotiation,
@@ -84,22 +107,11 @@ pub(crate) struct Traffic {
 
 impl Connection {
     pub(crate) fn new(settings: Settings, now: Instant) -> Self {
-        let rtc = RtcConfig::new()
-            .clear_codecs()
-            .enable_opus(true, true)
-            // Video is negotiated, so that lines with it are not refused, and never decoded.
-            .enable_vp8(true)
-            .enable_h264(true)
-            .set_rtp_mode(true)
-            .set_snap_enabled(settings.sctp_snap)
-            // Nothing is ever sent again on request (audio heals itself by RED and FEC), so no cache is kept for it.
-            .set_send_buffer_audio(1)
-            .set_send_buffer_video(1)
-            .set_sctp_max_buffered_amount(SCTP_BUFFER_BYTES)
-            .set_stats_interval(Some(STATISTICS_INTERVAL))
-            .build(now);
         let mut connection = Self {
-            rtc,
+            rtc: new_rtc(settings, now),
+            settings,
+            local_addresses: Vec::new(),
+            remote_addresses: HashSet::new(),
             now,
             state: StateTracker::new(),
             negotiation: Negotiation::default(),
@@ -137,6 +149,9 @@ impl Connection {
         if self.is_closed() {
             return;
         }
+        if contents.first().is_some_and(|byte| *byte <= 3) && !self.knows_address(from) {
+            return;
+        }
         let Ok(parsed) = contents.try_into() else { return };
         let receive = Receive { proto: Protocol::Udp, source: from, destination: to, contents: parsed };
         let input = Input::Receive(now.max(self.now), receive);
@@ -154,10 +169,27 @@ impl Connection {
         self.settle();
     }
 
+    /// Each address that STUN comes from makes a candidate for good, so there is an end to new ones.
+    fn knows_address(&mut self, from: SocketAddr) -> bool {
+        let room = self.remote_addresses.len() < MAX_REMOTE_ADDRESSES;
+        self.remote_addresses.contains(&from) || (room && self.remote_addresses.insert(from))
+    }
+
+    /// Throws away an offer that cannot be used, before anything was agreed.
+    pub(super) fn begin_anew(&mut self) {
+        self.rtc = new_rtc(self.settings, self.now);
+        for address in &self.local_addresses {
+            if let Ok(candidate) = Candidate::host(*address, Protocol::Udp) {
+                self.rtc.add_local_candidate(candidate);
+            }
+        }
+    }
+
     pub(crate) fn add_local_address(&mut self, address: SocketAddr) -> Result<String, RtcError> {
         let candidate =
             Candidate::host(address, Protocol::Udp).map_err(|e| RtcError::invalid_state(e.to_string()))?;
         let text = candidate.to_sdp_string();
+        self.local_addresses.push(address);
         self.rtc.add_local_candidate(candidate);
         self.settle();
         Ok(text)
@@ -179,6 +211,7 @@ impl Connection {
 
     pub(super) fn forget_remote_candidates(&mut self) {
         self.remote_candidates = 0;
+        self.remote_addresses.clear();
     }
 
     /// Nothing is read from the network for now, so its silence means nothing.

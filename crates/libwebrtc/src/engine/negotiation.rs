@@ -5,6 +5,8 @@
 //! numbers stay the same). What `livekit` does to the text of a description before it sends it (it munges) does
 //! not concern us: the text is kept for whoever asks, the decisions are `str0m`'s own.
 
+use std::collections::HashSet;
+
 use str0m::{
     change::{SdpAnswer, SdpOffer, SdpPendingOffer},
     media::{Direction, MediaKind, Mid},
@@ -69,6 +71,11 @@ impl Negotiation {
     }
 }
 
+fn names_are_unique(sdp: &str) -> bool {
+    let mut names = HashSet::new();
+    sdp.lines().filter_map(|line| line.strip_prefix("a=mid:")).all(|name| names.insert(name))
+}
+
 impl Connection {
     pub(crate) fn signaling_state(&self) -> SignalingState {
         self.negotiation.signaling_state()
@@ -90,12 +97,27 @@ impl Connection {
     }
 
     pub(crate) fn create_offer(&mut self, ice_restart: bool) -> Result<SessionDescription, RtcError> {
-        if self.negotiation.signaling == Signaling::Closed {
-            return Err(RtcError::invalid_state("the connection is closed"));
+        if self.negotiation.signaling == Signaling::Closed || self.state.is_broken() {
+            return Err(RtcError::invalid_state("the connection is closed or broken"));
         }
         if self.negotiation.signaling == Signaling::HaveRemoteOffer {
             return Err(RtcError::invalid_state("answer the remote offer first"));
         }
+        let offer = self.try_offer(ice_restart)?;
+        if names_are_unique(&offer.sdp) {
+            return Ok(offer);
+        }
+        // `str0m` draws the names of lines at random and does not compare those of one offer: about one first
+        // offer in ten thousand has a name twice. The peer would refuse it.
+        if self.negotiation.current_remote.is_some() {
+            return Err(RtcError::internal("two new media lines drew the same name; offer again"));
+        }
+        self.negotiation.offer = None;
+        self.begin_anew();
+        self.create_offer(ice_restart)
+    }
+
+    fn try_offer(&mut self, ice_restart: bool) -> Result<SessionDescription, RtcError> {
         let previous = self.negotiation.offer.take();
         let (mut media, mut channels) =
             previous.as_ref().map(|offer| (offer.media.clone(), offer.channels.clone())).unwrap_or_default();
@@ -344,5 +366,16 @@ impl Connection {
             self.negotiation.signaling = signaling;
             self.events.push_back(Event::Signaling(self.negotiation.signaling_state()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names_are_unique;
+
+    #[test]
+    fn a_name_that_two_lines_share_is_seen() {
+        assert!(names_are_unique("m=audio\r\na=mid:abc\r\nm=video\r\na=mid:abd\r\n"));
+        assert!(!names_are_unique("m=audio\r\na=mid:abc\r\nm=video\r\na=mid:abc\r\n"));
     }
 }

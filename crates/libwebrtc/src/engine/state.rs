@@ -106,6 +106,10 @@ impl StateTracker {
         self.broken = true;
     }
 
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken
+    }
+
     pub(crate) fn close(&mut self) {
         self.closed = true;
     }

@@ -180,3 +180,15 @@ fn a_line_that_the_offers_text_lets_receive_does_receive() {
     assert!(network.sides[A].events.iter().any(|e| matches!(e, Event::Track(key) if *key == ours)));
     assert!(network.sides[A].connection.transceiver(ours).unwrap().remote_stream_id().is_some());
 }
+
+#[test]
+fn a_connection_that_begins_anew_before_its_first_offer_connects_like_any_other() {
+    let mut network = Network::new(Link::default(), 11);
+    let address = network.sides[A].address;
+    network.sides[A].connection.add_local_address(address).unwrap();
+    network.sides[A].connection.create_channel("x", DataChannelInit::default()).unwrap();
+    network.sides[A].connection.begin_anew();
+    network.negotiate(A, false);
+    network
+        .run_until(Duration::from_secs(5), |n| n.sides[A].connection.connection_state() == State::Connected);
+}
