@@ -317,7 +317,7 @@ impl Connection {
         let expected_loss_percent = self.media_stats.loss_percent(mid).min(MAX_EXPECTED_LOSS_PERCENT);
         let params = transceiver.opus_params();
         let max_bitrate = params.max_bitrate.into_iter().chain(transceiver.max_bitrate).min();
-        Some(OpusParams { expected_loss_percent, max_bitrate, ..params })
+        Some(OpusParams { max_bitrate, expected_loss_percent, ..params })
     }
 
     pub(crate) fn send_audio(&mut self, key: TransceiverKey, origin: Instant, packets: &[EncodedPacket]) {

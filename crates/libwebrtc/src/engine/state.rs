@@ -24,6 +24,7 @@ pub(crate) enum Ice {
 }
 
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, not one state in disguise")]
 pub(crate) struct StateTracker {
     ice: Ice,
     dtls_up: bool,
