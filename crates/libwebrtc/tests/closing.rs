@@ -7,6 +7,8 @@ use libwebrtc::prelude::*;
 #[global_allocator]
 static ALLOCATIONS: dhat::Alloc = dhat::Alloc;
 
+const ROUNDS: usize = 40;
+
 /// Two connections that connect, open a channel and are closed.
 async fn connect_and_close() {
     let factory = PeerConnectionFactory::default();
@@ -52,7 +54,6 @@ async fn closing_frees_everything() {
         connect_and_close().await;
     }
     let before = live_bytes().await;
-    const ROUNDS: usize = 40;
     for _ in 0..ROUNDS {
         connect_and_close().await;
     }
