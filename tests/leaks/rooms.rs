@@ -26,7 +26,7 @@ pub(crate) async fn stay_small(few: usize, many: usize) {
     println!("{few} -> {many} idle rooms: {each:.0} kB each, threads {threads} -> {threads_after}");
     let before = footprint::processor_time();
     sleep(IDLE).await;
-    let busy = (footprint::processor_time() - before).as_secs_f64() / IDLE.as_secs_f64();
+    let busy = footprint::processor_time().saturating_sub(before).as_secs_f64() / IDLE.as_secs_f64();
     // A figure, no judgement: how fast a core is and what else it does is not known here.
     println!(
         "{many} idle rooms take {:.1} % of a core; a join took {:?} in the middle",
