@@ -10,5 +10,6 @@
 //! Dependencies point downwards: `cli` may use the others, they never use `cli` nor each other.
 
 pub mod cli;
+pub mod ports;
 pub mod telemetry;
 pub mod tls;

@@ -7,5 +7,13 @@
 //! can be replayed from a seed and a list of inputs.
 //!
 //! - [`ids`]: names for messages, unique and reproducible.
+//! - [`time`]: moments, as they are passed in.
+//! - [`wire`]: messages as bytes and as types.
+//! - [`model`]: what endpoints stream, and what they are asked.
+//! - [`engine`]: the conversation itself.
 
+pub mod engine;
 pub mod ids;
+pub mod model;
+pub mod time;
+pub mod wire;

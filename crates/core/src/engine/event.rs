@@ -1,0 +1,265 @@
+//! All that can happen to a conversation, and all that it can want done.
+
+use crate::model::{Chunk, Failure, Prompt};
+use crate::wire::{Envelope, Malformed};
+use serde_json::{Map, Value};
+use std::time::Duration;
+
+/// Someone in the room who is not an agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Participant {
+    /// Who it is, on the server's word.
+    pub identity: String,
+    /// How it calls itself; may be empty. Its own word: never trusted.
+    pub name: String,
+}
+
+/// A request to the model, told apart from all others of the conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u64);
+
+/// A run of a tool, told apart from all others of the conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RunId(pub u64);
+
+/// Something handed to the store, which says [`Input::Stored`] once it is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// Someone is in the room.
+    Joined(Participant),
+    /// Someone is gone.
+    Left {
+        /// Who.
+        identity: String,
+    },
+    /// A packet of ours came, readable or not.
+    Received {
+        /// Who sent it, on the server's word.
+        from: String,
+        /// What it was.
+        envelope: Result<Envelope, Malformed>,
+    },
+    /// So many packets of this sender were dropped unread, because too much was waiting.
+    Overflowed {
+        /// Who sent them.
+        from: String,
+        /// How many.
+        packets: u32,
+    },
+    /// LiveKit's own chat.
+    Chat {
+        /// Who sent it.
+        from: String,
+        /// The stream's id, which is the message's.
+        id: String,
+        /// What was written.
+        text: String,
+    },
+    /// The model goes on, or has failed.
+    Model {
+        /// Which request.
+        request: RequestId,
+        /// What came.
+        result: Result<Chunk, Failure>,
+    },
+    /// A tool has ended.
+    Tool {
+        /// Which run.
+        run: RunId,
+        /// How.
+        outcome: ToolOutcome,
+    },
+    /// The store has it, or could not take it.
+    Stored {
+        /// What.
+        ticket: Ticket,
+        /// Whether it is safe now.
+        success: bool,
+    },
+    /// Time has passed: what [`poll_timeout`](super::Engine::poll_timeout) asked for.
+    Wake,
+    /// Finish what is running and begin nothing new.
+    Drain,
+}
+
+/// How a run of a tool ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ToolOutcome {
+    /// Its result.
+    Done(Value),
+    /// It failed, in words for the model.
+    Failed(String),
+    /// The tool says that it cannot work with these parameters, in words for the model.
+    InvalidParameters(String),
+}
+
+/// What to do, in this order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Output {
+    /// Store this and say so.
+    Save {
+        /// Under which number to say so.
+        ticket: Ticket,
+        /// What.
+        record: super::record::Record,
+        /// Whether it must be on the disk itself, rather than survive only this process.
+        durable: bool,
+    },
+    /// Send these bytes.
+    Send {
+        /// To whom.
+        to: Recipients,
+        /// One envelope.
+        bytes: Vec<u8>,
+    },
+    /// Show this state.
+    State(AgentState),
+    /// Go on with a transcript.
+    Transcript(Transcript),
+    /// Ask the model.
+    Generate {
+        /// Under which number to answer.
+        request: RequestId,
+        /// What.
+        prompt: Prompt,
+    },
+    /// Nobody wants this answer any more: close the connection at once.
+    CancelGenerate(RequestId),
+    /// Run a tool.
+    RunTool {
+        /// Under which number to answer.
+        run: RunId,
+        /// Which.
+        name: String,
+        /// With what.
+        arguments: Map<String, Value>,
+        /// The time it has; the engine does not wait longer in any case.
+        timeout: Duration,
+    },
+    /// Nobody wants this result any more.
+    CancelTool(RunId),
+    /// Something worth counting happened.
+    Count(Count),
+    /// A turn is over.
+    TurnEnded(TurnReport),
+}
+
+/// Who gets a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Recipients {
+    /// Whoever is in the room.
+    Everyone,
+    /// These alone; never empty.
+    Only(Vec<String>),
+}
+
+/// What the agent is doing, as LiveKit's front ends know it (`lk.agent.state`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AgentState {
+    /// Not ready yet.
+    Initializing,
+    /// Ready, nobody there.
+    Idle,
+    /// Ready.
+    Listening,
+    /// Working on an answer.
+    Thinking,
+    /// Answering.
+    Speaking,
+}
+
+impl AgentState {
+    /// The attribute's value.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Initializing => "initializing",
+            Self::Idle => "idle",
+            Self::Listening => "listening",
+            Self::Thinking => "thinking",
+            Self::Speaking => "speaking",
+        }
+    }
+}
+
+/// The answer as LiveKit's own text stream. Reasoning never goes here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Transcript {
+    /// A segment begins.
+    Begin {
+        /// Its id.
+        segment: String,
+    },
+    /// It goes on; neighbouring pieces may be sent as one.
+    Delta {
+        /// Its id.
+        segment: String,
+        /// The next piece of text.
+        text: String,
+    },
+    /// It is complete.
+    End {
+        /// Its id.
+        segment: String,
+    },
+}
+
+/// Something worth counting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Count {
+    /// A packet that was not a message.
+    Malformed,
+    /// A message of a type that is not known.
+    UnknownType,
+    /// A message refused because its sender sent too many.
+    RateLimited,
+    /// A message refused because too many were waiting.
+    QueueOverflow,
+    /// A message with an id that was already taken in.
+    Duplicate,
+    /// Something came back for a turn that is over.
+    Stale,
+}
+
+/// How a turn ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TurnEnd {
+    /// The answer is complete.
+    Answered,
+    /// A participant stopped it.
+    Stopped,
+    /// A newer message of the same user took its place.
+    Superseded,
+    /// It failed, and an ErrorMessage said so.
+    Failed,
+}
+
+/// A turn in figures; nothing that people said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TurnReport {
+    /// The user message that was answered.
+    pub message: String,
+    /// The answer, where one was begun.
+    pub answer: Option<String>,
+    /// How it ended.
+    pub end: TurnEnd,
+    /// From the message's arrival to the model's first chunk.
+    pub first_token: Option<Duration>,
+    /// From the message's arrival to the first reasoning step.
+    pub first_step: Option<Duration>,
+    /// From the message's arrival to the first sentence.
+    pub first_sentence: Option<Duration>,
+    /// From the message's arrival to the end.
+    pub total: Duration,
+    /// Reasoning steps sent.
+    pub steps: u32,
+    /// Sentences sent.
+    pub sentences: u32,
+    /// Tools run.
+    pub tools: u32,
+    /// Tokens of all requests of the turn, as far as the endpoint told.
+    pub usage: crate::model::Usage,
+}

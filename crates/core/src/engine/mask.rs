@@ -1,0 +1,1 @@
+//! Hides the values of secrets in text that leaves the engine.

@@ -1,0 +1,1 @@
+//! Thinking, chunk by chunk, becomes steps.

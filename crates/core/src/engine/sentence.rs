@@ -1,0 +1,1 @@
+//! An answer, delta by delta, becomes sentences.

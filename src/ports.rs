@@ -1,0 +1,108 @@
+//! The ports: what a session needs of the world, in types of the core alone. Adapters implement them and know nothing
+//! of each other.
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
+use serde_json::{Map, Value};
+use sotto_core::engine::event::{AgentState, Participant, Recipients, ToolOutcome, Transcript};
+use sotto_core::model::{Chunk, Failure, Prompt, ToolSpec};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// A room that was joined: what happens in it, and what to do in it. Both ends are bounded; the room ends when
+/// `commands` is dropped or [`RoomCommand::Leave`] was done, and then closes `events`.
+#[derive(Debug)]
+pub struct Room {
+    /// The room's name, which is the conversation's id.
+    pub name: String,
+    /// What happens, in order.
+    pub events: mpsc::Receiver<RoomEvent>,
+    /// What to do, in order.
+    pub commands: mpsc::Sender<RoomCommand>,
+}
+
+/// What happens in a room. Agents (participants of kind agent, ourselves included) never appear.
+#[derive(Debug, PartialEq)]
+pub enum RoomEvent {
+    /// Someone is there; those who were there before us come first.
+    Joined(Participant),
+    /// Someone left.
+    Left {
+        /// Who.
+        identity: String,
+    },
+    /// One envelope, from a data packet or from a byte stream; not yet decoded.
+    Packet {
+        /// The sender, on the server's word.
+        from: String,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// A stream that could not be taken in (too large, too many, too slow), in words for its sender.
+    Refused {
+        /// The sender.
+        from: String,
+        /// What was wrong and what to do.
+        reason: String,
+    },
+    /// Packets that were dropped because too much was waiting.
+    Overflowed {
+        /// The sender.
+        from: String,
+        /// How many.
+        packets: u32,
+    },
+    /// LiveKit's own chat, by text stream or by the older packet.
+    Chat {
+        /// The sender.
+        from: String,
+        /// The stream's id.
+        id: String,
+        /// What was written.
+        text: String,
+    },
+    /// The room is over for us; nothing follows.
+    Closed {
+        /// Why, for the log.
+        reason: String,
+    },
+}
+
+/// What to do in a room.
+#[derive(Debug, PartialEq)]
+pub enum RoomCommand {
+    /// Send one envelope: as a data packet, or as a byte stream where it is too large for one.
+    Send {
+        /// To whom.
+        to: Recipients,
+        /// The envelope.
+        bytes: Vec<u8>,
+    },
+    /// Show what the agent is doing.
+    State(AgentState),
+    /// Go on with the transcript.
+    Transcript(Transcript),
+    /// Send what is pending, then leave.
+    Leave,
+}
+
+/// A language model behind some endpoint, or several.
+pub trait Model: Send + Sync {
+    /// Streams one answer. A good stream ends with [`Chunk::Finish`]; a failure is the last item. Dropping the stream
+    /// cancels it: the connection is closed at once.
+    fn answer(&self, prompt: Prompt) -> BoxStream<'static, Result<Chunk, Failure>>;
+}
+
+/// The tools that the agent itself can run.
+pub trait Tools: Send + Sync {
+    /// What there is.
+    fn specs(&self) -> Vec<ToolSpec>;
+
+    /// Runs one. Dropping the future cancels it.
+    fn run(
+        &self,
+        name: &str,
+        arguments: Map<String, Value>,
+        timeout: Duration,
+    ) -> BoxFuture<'static, ToolOutcome>;
+}
