@@ -5,6 +5,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use serde_json::{Map, Value};
 use sotto_core::engine::event::{AgentState, Participant, Recipients, ToolOutcome, Transcript};
+use sotto_core::engine::record::Record;
 use sotto_core::model::{Chunk, Failure, Prompt, ToolSpec};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -106,3 +107,15 @@ pub trait Tools: Send + Sync {
         timeout: Duration,
     ) -> BoxFuture<'static, ToolOutcome>;
 }
+
+/// Where conversations are kept.
+pub trait Store: Send + Sync {
+    /// Keeps records, all of them or none, in the order of the calls. Ready once they survive this process, or with
+    /// `durable` this machine's power.
+    fn append(&self, conversation: &str, records: Vec<Record>, durable: bool) -> BoxFuture<'static, Result<(), StoreError>>;
+}
+
+/// Why something could not be kept; nothing of it was.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct StoreError(pub String);

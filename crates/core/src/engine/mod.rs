@@ -1,19 +1,272 @@
 //! The engine: one conversation, decided. It takes one input at a time and answers with outputs; it never does
 //! anything itself.
+//!
+//! ```text
+//! engine.handle(now, input);                       // something happened
+//! while let Some(output) = engine.poll() { … }      // do this, in this order
+//! engine.poll_timeout()                             // and wake me then, if nothing happens before
+//! ```
+//!
+//! The same seed, settings, times and inputs give the same outputs. It may read and write nothing but its own state.
+//!
+//! | module | what it decides |
+//! |---|---|
+//! | [`event`] | the inputs and outputs themselves |
+//! | [`settings`] | what an engine is told at its start |
+//! | `inbox` | what a packet means and what its sender is owed |
+//! | `turn`, `thinking`, `speaking`, `tool_loop` | the way from a message to the end of its answer |
+//! | `conversation`, `prompt` | what was said, and what of it the model is told |
+//! | [`people`], `rate` | who takes part, what each may send and gets to see |
+//! | `outbox`, [`record`] | numbers, order, and what is kept |
+//! | [`sentence`], [`reasoning`], [`mask`] | text as it flows: sentences, steps, hidden secrets |
 
+mod conversation;
 pub mod event;
+mod inbox;
 pub mod mask;
+mod outbox;
+pub mod people;
+mod prompt;
+mod rate;
 pub mod reasoning;
 pub mod record;
 pub mod sentence;
+pub mod settings;
+mod speaking;
+mod thinking;
+mod tool_loop;
+mod turn;
+
+#[cfg(test)]
+mod tests;
+
+use crate::ids::{Ids, Kind};
+use crate::time::Time;
+use crate::wire::body::{Body, ErrorMessage};
+use conversation::Conversation;
+use event::{AgentState, Count, Input, Output, Participant, Ticket, Transcript};
+use inbox::Saving;
+use outbox::Outbox;
+use people::{Audience, People};
+use prompt::Memory;
+use settings::Settings;
+use speaking::Speaking;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+use turn::{Turn, Work};
 
 /// One conversation.
 #[derive(Debug)]
-pub struct Engine {}
+pub struct Engine {
+    settings: Settings,
+    now: Time,
+    ids: Ids,
+    people: People,
+    conversation: Conversation,
+    memory: Memory,
+    outbox: Outbox,
+    /// What the store has not confirmed yet.
+    saving: BTreeMap<Ticket, Saving>,
+    /// What waits for its turn, in order.
+    waiting: VecDeque<Work>,
+    turn: Option<Turn>,
+    state: AgentState,
+    draining: bool,
+    spent: Spent,
+    requests: u64,
+    runs: u64,
+    outputs: VecDeque<Output>,
+}
+
+/// What the conversation has cost so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spent {
+    tokens: u64,
+    time: Duration,
+    tool_calls: u32,
+}
+
+/// Something that a participant is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Complaint {
+    code: i32,
+    severity: i32,
+    recoverable: bool,
+    message: String,
+}
+
+impl Complaint {
+    /// Nothing failed, but there is something to know.
+    fn notice(message: &str) -> Self {
+        Self { code: 100, severity: 1, recoverable: true, message: message.to_owned() }
+    }
+
+    /// Refused for good.
+    fn refusal(code: i32, message: impl Into<String>) -> Self {
+        Self { code, severity: 2, recoverable: false, message: message.into() }
+    }
+
+    /// Refused for now: the same may be sent again.
+    fn later(code: i32, message: impl Into<String>) -> Self {
+        Self { code, severity: 2, recoverable: true, message: message.into() }
+    }
+}
 
 impl Engine {
-    /// When to call again with [`event::Input::Wake`] if nothing else happens before.
-    pub fn poll_timeout(&self) -> Option<crate::time::Time> {
-        None
+    /// Begins a conversation. The seed must be a fresh one: ids come from it.
+    pub fn new(settings: Settings, seed: [u8; 32], now: Time) -> Self {
+        let mut engine = Self {
+            now,
+            ids: Ids::from_seed(seed),
+            people: People::new(settings.limits, settings.visibility),
+            conversation: Conversation::default(),
+            memory: Memory::new(),
+            outbox: Outbox::new(settings.conversation.clone()),
+            saving: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            turn: None,
+            state: AgentState::Initializing,
+            draining: false,
+            spent: Spent::default(),
+            requests: 0,
+            runs: 0,
+            outputs: VecDeque::new(),
+            settings,
+        };
+        // Before the first packet: an attribute change makes the server announce the agent at once.
+        engine.show(AgentState::Listening);
+        engine
+    }
+
+    /// Something happened. Times never run backwards.
+    pub fn handle(&mut self, now: Time, input: Input) {
+        self.now = self.now.max(now);
+        match input {
+            Input::Joined(participant) => self.joined(&participant),
+            Input::Left { identity } => self.people.leave(&identity, self.now),
+            Input::Received { from, envelope } => self.received(&from, envelope),
+            Input::Overflowed { from, packets } => self.overflowed(&from, packets),
+            Input::Chat { from, id, text } => self.chat(&from, id, text),
+            Input::Model { request, result } => self.model_said(request, result),
+            Input::Tool { run, outcome } => self.tool_ended(run, outcome),
+            Input::Stored { ticket, success } => self.stored(ticket, success),
+            Input::Wake => {}
+            Input::Drain => self.draining = true,
+        }
+        if self.turn_timeout().is_some_and(|due| due <= self.now) {
+            self.wake_turn();
+        }
+    }
+
+    /// What to do next.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When to call [`handle`](Self::handle) with [`Input::Wake`] if nothing else happens before.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.turn_timeout()
+    }
+
+    /// Whether nothing is under way and nothing is being stored; what waits may wait.
+    pub fn is_idle(&self) -> bool {
+        self.turn.is_none() && self.saving.is_empty()
+    }
+
+    fn joined(&mut self, participant: &Participant) {
+        let news = self.people.join(participant, self.now);
+        if news && self.conversation.is_empty() {
+            self.greet();
+        }
+    }
+
+    /// Says the greeting, once, as an answer to nobody.
+    fn greet(&mut self) {
+        let Some(greeting) = self.settings.greeting.take() else { return };
+        let mut speaking = Speaking::new(self.ids.next(Kind::Message));
+        let mut spoken = speaking.push(&greeting);
+        spoken.extend(speaking.finish());
+        let id = speaking.id;
+        self.speak(&id, "", spoken);
+        let answer = conversation::Answer { message: None, text: speaking.text, calls: Vec::new() };
+        self.conversation.add_answer(id, None, answer);
+    }
+
+    fn send(&mut self, audience: Audience, body: Body) {
+        self.outbox.send(&self.people, audience, body, &mut self.outputs);
+    }
+
+    fn show(&mut self, state: AgentState) {
+        if self.state != state {
+            self.state = state;
+            self.outputs.push_back(Output::State(state));
+        }
+    }
+
+    fn count(&mut self, count: Count) {
+        self.outputs.push_back(Output::Count(count));
+    }
+
+    /// Tells one participant; one that came through LiveKit's chat reads transcripts and no packets.
+    fn complain(&mut self, to: &str, chat: bool, about: Option<String>, complaint: Complaint) {
+        let message = self.settings.secrets.hide(&complaint.message).into_owned();
+        let id = self.ids.next(Kind::Error);
+        if chat {
+            let segment = id.clone();
+            let text = message.clone();
+            let transcript = [
+                Transcript::Begin { segment: segment.clone() },
+                Transcript::Delta { segment: segment.clone(), text },
+                Transcript::End { segment },
+            ];
+            self.outputs.extend(transcript.map(Output::Transcript));
+        }
+        let error = ErrorMessage {
+            id,
+            conversation_id: self.settings.conversation.clone(),
+            code: complaint.code,
+            message,
+            severity: complaint.severity,
+            recoverable: complaint.recoverable,
+            originating_id: about,
+        };
+        if complaint.code == 501 {
+            // It may be about the very store that everything else waits for.
+            self.outbox.send_at_once(to.to_owned(), Body::ErrorMessage(error), &mut self.outputs);
+        } else {
+            self.send(Audience::One(to.to_owned()), Body::ErrorMessage(error));
+        }
+    }
+
+    fn over_conversation_budget(&self) -> Option<Complaint> {
+        let limit = self.settings.budget.conversation;
+        let over = |spent: u64, limit: Option<u64>| limit.is_some_and(|limit| spent >= limit);
+        let what = if over(self.spent.tokens, limit.tokens) {
+            "tokens (budget.conversation_tokens)"
+        } else if over(self.spent.time.as_secs(), limit.seconds) {
+            "time (budget.conversation_seconds)"
+        } else if over(self.spent.tool_calls.into(), limit.tool_calls.map(u64::from)) {
+            "tool calls (budget.conversation_tool_calls)"
+        } else {
+            return None;
+        };
+        let message = format!("This conversation has used up its {what}. Go on in a new room, or ask for a larger budget.");
+        Some(Complaint::refusal(429, message))
+    }
+
+    fn over_turn_budget(&self, turn: &Turn) -> Option<Complaint> {
+        let limit = self.settings.budget.turn;
+        let seconds = (self.now - turn.work.arrived).as_secs();
+        let tools = (turn.calls.len() + turn.runs.len()) as u64;
+        let what = if limit.tokens.is_some_and(|limit| turn.tokens() > limit) {
+            "tokens (budget.turn_tokens)"
+        } else if limit.seconds.is_some_and(|limit| seconds >= limit) {
+            "time (budget.turn_seconds)"
+        } else if limit.tool_calls.is_some_and(|limit| tools > u64::from(limit)) {
+            "tool calls (budget.turn_tool_calls)"
+        } else {
+            return None;
+        };
+        Some(Complaint::later(429, format!("This answer has used up its {what}. Ask for less at once.")))
     }
 }

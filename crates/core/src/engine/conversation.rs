@@ -1,0 +1,232 @@
+//! What was said: an append-only tree of messages and answers, the only source of prompts.
+//!
+//! A regenerated answer is a sibling of the first, an edited message gets a new text in its place, a continuation
+//! follows the answer it continues; nothing is overwritten for the store, which has every record. Here only what a
+//! prompt may still need is held: old messages leave memory.
+
+use crate::model::ToolCall;
+use crate::time::Time;
+use std::collections::{BTreeMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// Messages and answers held in memory.
+const MAX_NODES: usize = 400;
+/// Text held in memory, in bytes; the newest message is held whatever its size.
+const MAX_BYTES: usize = 512 << 10;
+/// Ids remembered, so that the same message is not answered twice.
+const MAX_IDS: usize = 2_048;
+
+/// The place of a message or an answer in the tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key(u64);
+
+/// One thing said.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) id: String,
+    pub(super) parent: Option<Key>,
+    pub(super) said: Said,
+}
+
+/// By whom, and what.
+#[derive(Clone, Debug)]
+pub(super) enum Said {
+    User(UserMessage),
+    Agent(Answer),
+}
+
+/// What a person said.
+#[derive(Clone, Debug)]
+pub(super) struct UserMessage {
+    pub(super) from: String,
+    pub(super) name: String,
+    pub(super) text: String,
+    /// It came through LiveKit's chat, whose senders read transcripts and no packets.
+    pub(super) chat: bool,
+    pub(super) at: Time,
+}
+
+/// What the agent said.
+#[derive(Clone, Debug)]
+pub(super) struct Answer {
+    /// The user message it answers; a greeting answers none.
+    pub(super) message: Option<Key>,
+    pub(super) text: String,
+    /// The tools that were called on the way, with what they gave.
+    pub(super) calls: Vec<(ToolCall, String)>,
+}
+
+impl Said {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::User(message) => message.text.len(),
+            Self::Agent(answer) => {
+                answer.text.len() + answer.calls.iter().map(|(_, result)| result.len() + 100).sum::<usize>()
+            }
+        }
+    }
+}
+
+/// Whether an id is new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Familiar {
+    /// Nobody has used it.
+    New,
+    /// The same sender sent the same.
+    Same,
+    /// Someone else, or something else.
+    Different,
+}
+
+/// The tree.
+#[derive(Debug, Default)]
+pub(super) struct Conversation {
+    nodes: BTreeMap<Key, Node>,
+    by_id: BTreeMap<String, Key>,
+    next: u64,
+    bytes: usize,
+    /// Where the conversation goes on.
+    leaf: Option<Key>,
+    /// Ids of user messages, with a digest of sender and text.
+    ids: BTreeMap<String, u64>,
+    ids_by_age: VecDeque<String>,
+}
+
+impl Conversation {
+    /// Whether this message was taken in before; remembers it if not.
+    pub(super) fn familiar(&mut self, id: &str, from: &str, text: &str) -> Familiar {
+        let mut hasher = DefaultHasher::new();
+        (from, text).hash(&mut hasher);
+        let digest = hasher.finish();
+        match self.ids.get(id) {
+            Some(&known) if known == digest => return Familiar::Same,
+            Some(_) => return Familiar::Different,
+            None if self.by_id.contains_key(id) => return Familiar::Different,
+            None => {}
+        }
+        self.ids.insert(id.to_owned(), digest);
+        self.ids_by_age.push_back(id.to_owned());
+        if self.ids_by_age.len() > MAX_IDS
+            && let Some(oldest) = self.ids_by_age.pop_front()
+        {
+            self.ids.remove(&oldest);
+        }
+        Familiar::New
+    }
+
+    /// Takes back [`familiar`](Self::familiar): the message could not be stored and may come again.
+    pub(super) fn forget(&mut self, id: &str) {
+        self.ids.remove(id);
+        self.ids_by_age.retain(|known| known != id);
+    }
+
+    pub(super) fn find(&self, id: &str) -> Option<Key> {
+        self.by_id.get(id).copied()
+    }
+
+    pub(super) fn node(&self, key: Key) -> Option<&Node> {
+        self.nodes.get(&key)
+    }
+
+    pub(super) fn user(&self, key: Key) -> Option<&UserMessage> {
+        match &self.nodes.get(&key)?.said {
+            Said::User(message) => Some(message),
+            Said::Agent(_) => None,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// The id of the message or answer that the next one follows.
+    pub(super) fn leaf_id(&self) -> Option<&str> {
+        Some(&self.nodes.get(&self.leaf?)?.id)
+    }
+
+    /// Adds a user message. What it names as its predecessor chooses the branch: within the one that is being spoken
+    /// in, it follows the newest message (the sender may not have seen that one yet), on another one it goes on there.
+    pub(super) fn add_message(&mut self, id: String, previous: Option<&str>, message: UserMessage) -> Key {
+        let named = previous.and_then(|previous| self.find(previous));
+        let parent = match named {
+            Some(named) if !self.path(self.leaf).contains(&named) => Some(named),
+            _ => self.leaf,
+        };
+        self.add(id, parent, Said::User(message))
+    }
+
+    /// Adds an answer behind `parent`: the user message, or the answer that it continues.
+    pub(super) fn add_answer(&mut self, id: String, parent: Option<Key>, answer: Answer) -> Key {
+        let branch = self.path(self.leaf);
+        let key = self.insert(id, parent, Said::Agent(answer));
+        // A message may have been added while this one was being answered: then that one stays the newest.
+        let newest_moved_on = self.leaf.is_some() && self.leaf != parent && parent.is_none_or(|p| branch.contains(&p));
+        if newest_moved_on {
+            self.adopt(parent, key);
+        } else {
+            self.leaf = Some(key);
+        }
+        key
+    }
+
+    /// The conversation goes on from here: what came after belongs to another branch now.
+    pub(super) fn return_to(&mut self, key: Key) {
+        self.leaf = Some(key);
+    }
+
+    /// Replaces the text of a user message; what followed it belongs to another branch now.
+    pub(super) fn edit(&mut self, key: Key, text: String) {
+        if let Some(Node { said: Said::User(message), .. }) = self.nodes.get_mut(&key) {
+            self.bytes = self.bytes - message.text.len() + text.len();
+            message.text = text;
+        }
+        self.leaf = Some(key);
+    }
+
+    /// From the first message still held to `key`.
+    pub(super) fn path(&self, key: Option<Key>) -> Vec<Key> {
+        let mut path = Vec::new();
+        let mut next = key;
+        while let Some(key) = next
+            && let Some(node) = self.nodes.get(&key)
+        {
+            path.push(key);
+            next = node.parent;
+        }
+        path.reverse();
+        path
+    }
+
+    fn add(&mut self, id: String, parent: Option<Key>, said: Said) -> Key {
+        let key = self.insert(id, parent, said);
+        self.leaf = Some(key);
+        key
+    }
+
+    fn insert(&mut self, id: String, parent: Option<Key>, said: Said) -> Key {
+        let key = Key(self.next);
+        self.next += 1;
+        self.bytes += said.bytes();
+        self.by_id.insert(id.clone(), key);
+        self.nodes.insert(key, Node { id, parent, said });
+        while self.nodes.len() > 1
+            && (self.nodes.len() > MAX_NODES || self.bytes > MAX_BYTES)
+            && let Some((_, oldest)) = self.nodes.pop_first()
+        {
+            self.bytes -= oldest.said.bytes();
+            self.by_id.remove(&oldest.id);
+        }
+        key
+    }
+
+    /// Puts an answer between a message and what was added after it, so that the branch reads in the order of turns.
+    fn adopt(&mut self, parent: Option<Key>, answer: Key) {
+        let branch = self.path(self.leaf);
+        let child = branch.iter().copied().find(|&key| self.nodes.get(&key).is_some_and(|node| node.parent == parent));
+        if let Some(child) = child
+            && let Some(node) = self.nodes.get_mut(&child)
+        {
+            node.parent = Some(answer);
+        }
+    }
+}

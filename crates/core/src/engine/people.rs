@@ -1,0 +1,191 @@
+//! Who takes part: what each may send, can take in and has been told.
+
+use super::event::{Participant, Recipients};
+use super::rate::{Rate, Window};
+use super::settings::{Limits, Visibility};
+use crate::time::Time;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// Those who have left are remembered, so that leaving does not reset their limits; but only so many.
+const MAX_ABSENT: usize = 256;
+
+/// For whom a stanza is meant. Sending filters by it, and so does replaying.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Audience {
+    /// Whoever is there.
+    Everyone,
+    /// Those who may see reasoning.
+    Reasoning,
+    /// Those who take an answer sentence by sentence.
+    Streaming,
+    /// Those who take an answer whole.
+    Whole,
+    /// Those who list this feature.
+    Feature(&'static str),
+    /// Those who list this feature and may see reasoning.
+    ReasoningFeature(&'static str),
+    /// One participant.
+    One(String),
+}
+
+/// The feature of clients that take an answer sentence by sentence.
+const STREAMING: &str = "streaming";
+
+/// Something a participant is told once, not every time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Hint {
+    Attachments,
+    AudioChunk,
+    Commentary,
+}
+
+/// One participant.
+#[derive(Debug)]
+pub(super) struct Person {
+    pub(super) name: String,
+    present: bool,
+    left: Time,
+    /// What its Configuration listed; `None` where it sent none.
+    features: Option<BTreeSet<String>>,
+    pub(super) language: Option<String>,
+    pub(super) messages: Rate,
+    pub(super) others: Rate,
+    pub(super) errors: Window,
+    pub(super) hints: BTreeSet<Hint>,
+    /// The highest of its stanzas that was acknowledged.
+    pub(super) acknowledged: i32,
+}
+
+impl Person {
+    fn lists(&self, feature: &str) -> bool {
+        self.features.as_ref().is_some_and(|features| features.contains(feature))
+    }
+
+    /// Without a Configuration, or one without a list, the defaults hold: streaming.
+    fn streams(&self) -> bool {
+        self.features.as_ref().is_none_or(|features| features.contains(STREAMING))
+    }
+
+    /// Takes over what its Configuration says.
+    pub(super) fn configure(&mut self, features: Option<Vec<String>>, language: Option<String>) {
+        if let Some(features) = features {
+            self.features = Some(features.into_iter().collect());
+        }
+        if language.is_some() {
+            self.language = language;
+        }
+    }
+}
+
+/// Everyone who is or was there.
+#[derive(Debug)]
+pub(super) struct People {
+    known: BTreeMap<String, Person>,
+    limits: Limits,
+    visibility: Visibility,
+}
+
+impl People {
+    pub(super) fn new(limits: Limits, visibility: Visibility) -> Self {
+        Self { known: BTreeMap::new(), limits, visibility }
+    }
+
+    /// Someone is there, on the server's word or by having sent something. True if that is news.
+    pub(super) fn join(&mut self, participant: &Participant, now: Time) -> bool {
+        let person = self.get(&participant.identity, now);
+        let news = !person.present;
+        person.present = true;
+        if !participant.name.is_empty() {
+            person.name.clone_from(&participant.name);
+        }
+        news
+    }
+
+    pub(super) fn leave(&mut self, identity: &str, now: Time) {
+        if let Some(person) = self.known.get_mut(identity) {
+            person.present = false;
+            person.left = now;
+        }
+        let absent = |known: &BTreeMap<String, Person>| known.values().filter(|person| !person.present).count();
+        while absent(&self.known) > MAX_ABSENT {
+            let gone = self.known.iter().filter(|(_, person)| !person.present);
+            let oldest = gone.min_by_key(|(_, person)| person.left).map(|(identity, _)| identity.clone());
+            oldest.map(|identity| self.known.remove(&identity));
+        }
+    }
+
+    /// The record of a participant, made where there is none: packets may come before their sender is announced.
+    pub(super) fn get(&mut self, identity: &str, now: Time) -> &mut Person {
+        let limits = self.limits;
+        self.known.entry(identity.to_owned()).or_insert_with(|| Person {
+            name: String::new(),
+            present: false,
+            left: now,
+            features: None,
+            language: None,
+            messages: Rate::new(limits.messages_burst, limits.messages_per_second, now),
+            others: Rate::new(limits.others_burst, limits.others_per_second, now),
+            errors: Window::new(5, Duration::from_secs(10)),
+            hints: BTreeSet::new(),
+            acknowledged: 0,
+        })
+    }
+
+    /// The name to use for someone: what it calls itself, else its identity.
+    pub(super) fn name<'a>(&'a self, identity: &'a str) -> &'a str {
+        self.known.get(identity).map(|person| person.name.as_str()).filter(|name| !name.is_empty()).unwrap_or(identity)
+    }
+
+    pub(super) fn language(&self, identity: &str) -> Option<&str> {
+        self.known.get(identity)?.language.as_deref()
+    }
+
+    /// Who is there, by name.
+    pub(super) fn present_names(&self) -> impl Iterator<Item = &str> {
+        self.known.iter().filter(|(_, person)| person.present).map(|(identity, _)| self.name(identity))
+    }
+
+    fn admits(&self, person: &Person, audience: &Audience) -> bool {
+        match audience {
+            Audience::Everyone => true,
+            Audience::Reasoning => self.visibility == Visibility::Full,
+            Audience::Streaming => person.streams(),
+            Audience::Whole => !person.streams(),
+            Audience::Feature(feature) => person.lists(feature),
+            Audience::ReasoningFeature(feature) => self.visibility == Visibility::Full && person.lists(feature),
+            Audience::One(_) => false,
+        }
+    }
+
+    /// Whether anyone, there or away, belongs to the audience: else nothing need be kept for it.
+    pub(super) fn has(&self, audience: &Audience) -> bool {
+        match audience {
+            Audience::Everyone | Audience::Streaming | Audience::One(_) => true,
+            Audience::Reasoning => self.visibility == Visibility::Full,
+            _ => self.known.values().any(|person| self.admits(person, audience)),
+        }
+    }
+
+    /// Who gets it now; `None` if nobody does.
+    pub(super) fn recipients(&self, audience: &Audience) -> Option<Recipients> {
+        if let Audience::One(identity) = audience {
+            return Some(Recipients::Only(vec![identity.clone()]));
+        }
+        let present = || self.known.iter().filter(|(_, person)| person.present);
+        let admitted: Vec<String> = present()
+            .filter(|(_, person)| self.admits(person, audience))
+            .map(|(identity, _)| identity.clone())
+            .collect();
+        // Where nobody is left out it goes to the room, and so to those who are not announced yet.
+        let by_default = matches!(audience, Audience::Everyone | Audience::Streaming)
+            || (*audience == Audience::Reasoning && self.visibility == Visibility::Full);
+        if by_default && admitted.len() == present().count() {
+            Some(Recipients::Everyone)
+        } else if admitted.is_empty() {
+            None
+        } else {
+            Some(Recipients::Only(admitted))
+        }
+    }
+}

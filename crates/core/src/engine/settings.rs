@@ -1,0 +1,151 @@
+//! What an engine is told once, at its start: validated values, from wherever they came.
+
+use super::mask::Secrets;
+use crate::model::ToolSpec;
+use std::time::Duration;
+
+/// How a conversation is to be held.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The conversation's id: the room's name.
+    pub conversation: String,
+    /// How the agent is called.
+    pub agent_name: String,
+    /// What the agent says it is, e.g. `sotto/0.1.0`.
+    pub version: String,
+    /// The system message; `{date}`, `{agent}`, `{room}` and `{users}` are filled in.
+    pub instructions: String,
+    /// Said to the first who comes.
+    pub greeting: Option<String>,
+    /// The language to answer in where the client names none.
+    pub language: Option<String>,
+    /// What a new message does to a running answer of the same user.
+    pub interruption: Interruption,
+    /// Whether people see the model's thinking.
+    pub visibility: Visibility,
+    /// Whether the model is to think.
+    pub thinking: bool,
+    /// How hard it thinks, as told to clients that ask.
+    pub effort: Option<String>,
+    /// About how long a step of reasoning may be, in characters.
+    pub step_chars: usize,
+    /// How long one request may think.
+    pub max_thinking: Duration,
+    /// How much one turn may think, in characters.
+    pub max_thinking_chars: usize,
+    /// How long an answer may be, in characters.
+    pub max_answer_chars: usize,
+    /// The tools that the agent itself runs.
+    pub tools: Vec<ToolSpec>,
+    /// How often one answer may go back to the model with results.
+    pub max_tool_rounds: u32,
+    /// The time one run of a tool has.
+    pub tool_timeout: Duration,
+    /// What participants may send.
+    pub limits: Limits,
+    /// What a turn and a conversation may cost.
+    pub budget: Budget,
+    /// The size of the model's context, in tokens.
+    pub context_tokens: u64,
+    /// Of these, what is left free for the answer.
+    pub answer_tokens: u64,
+    /// Values that must not leave the engine.
+    pub secrets: Secrets,
+}
+
+/// What a new message does to a running answer of the same user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interruption {
+    /// Ends it.
+    Interrupt,
+    /// Waits for its end.
+    Queue,
+}
+
+/// Whether people see the model's thinking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Visibility {
+    /// Every step, as it comes.
+    Full,
+    /// Not at all; the state `thinking` still shows.
+    Hidden,
+}
+
+/// What participants may send.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Messages and variations at once, per participant.
+    pub messages_burst: u32,
+    /// Messages and variations a second, per participant.
+    pub messages_per_second: u32,
+    /// Everything else at once, per participant.
+    pub others_burst: u32,
+    /// Everything else a second, per participant.
+    pub others_per_second: u32,
+    /// Messages that wait for their turn, in the whole conversation.
+    pub waiting: usize,
+    /// Bytes of one message's text.
+    pub content_bytes: usize,
+}
+
+/// What may be spent; `None` is no limit.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Budget {
+    /// For one turn.
+    pub turn: Spending,
+    /// For the conversation.
+    pub conversation: Spending,
+}
+
+/// Three things that cost.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spending {
+    /// Tokens, in and out.
+    pub tokens: Option<u64>,
+    /// Seconds of answering.
+    pub seconds: Option<u64>,
+    /// Runs of tools.
+    pub tool_calls: Option<u32>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            messages_burst: 30,
+            messages_per_second: 5,
+            others_burst: 100,
+            others_per_second: 20,
+            waiting: 64,
+            content_bytes: 64 << 10,
+        }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            conversation: String::new(),
+            agent_name: "Sotto".to_owned(),
+            version: concat!("sotto/", env!("CARGO_PKG_VERSION")).to_owned(),
+            instructions: String::new(),
+            greeting: None,
+            language: None,
+            interruption: Interruption::Interrupt,
+            visibility: Visibility::Full,
+            thinking: true,
+            effort: None,
+            step_chars: 600,
+            max_thinking: Duration::from_secs(120),
+            max_thinking_chars: 40_000,
+            max_answer_chars: 100_000,
+            tools: Vec::new(),
+            max_tool_rounds: 8,
+            tool_timeout: Duration::from_secs(30),
+            limits: Limits::default(),
+            budget: Budget::default(),
+            context_tokens: 32_768,
+            answer_tokens: 4_096,
+            secrets: Secrets::default(),
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The engine's behaviour, as scripts: what happens at which time, and what must come of it. See `script.rs` for the
+//! form; the scripts are in `scenarios/`, one file per subject.
+
+mod render;
+mod script;
+
+use std::fs;
+use std::path::Path;
+
+/// Runs every scenario of every file. `UPDATE_SCENARIOS=1` writes down what comes out instead of judging it: read the
+/// difference before committing it.
+#[test]
+fn scenarios() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/engine/tests/scenarios");
+    let update = option_env!("UPDATE_SCENARIOS").is_some();
+    let mut failures = Vec::new();
+    let mut count = 0;
+    let mut files: Vec<_> = fs::read_dir(&directory).expect("the scenarios are there").flatten().collect();
+    files.sort_by_key(fs::DirEntry::path);
+    for file in files {
+        let text = fs::read_to_string(file.path()).expect("a scenario is readable");
+        let name = file.file_name().to_string_lossy().into_owned();
+        let mut new = String::new();
+        for scenario in script::scenarios(&text) {
+            count += 1;
+            let outcome = script::run(scenario);
+            if outcome.trim_end() != scenario.trim_end() {
+                failures.push(format!("--- {name}\n{}", difference(scenario, &outcome)));
+            }
+            new.push_str(outcome.trim_end());
+            new.push_str("\n\n");
+        }
+        if update {
+            fs::write(file.path(), format!("{}\n", new.trim_end())).expect("the scenarios are writable");
+        }
+    }
+    assert!(count >= 1, "no scenario was found");
+    assert!(update || failures.is_empty(), "{} of {count} scenarios differ:\n{}", failures.len(), failures.join("\n"));
+}
+
+fn difference(expected: &str, found: &str) -> String {
+    let mut text = expected.lines().next().unwrap_or_default().to_owned();
+    let (mut expected, mut found) = (expected.trim_end().lines(), found.trim_end().lines());
+    loop {
+        match (expected.next(), found.next()) {
+            (None, None) => return text,
+            (Some(expected), Some(found)) if expected == found => {
+                text.push_str(&format!("\n  {expected}"));
+            }
+            (old, new) => {
+                text.push_str(&format!("\n- {}\n+ {}", old.unwrap_or(""), new.unwrap_or("")));
+                for line in found {
+                    text.push_str(&format!("\n+ {line}"));
+                }
+                return text;
+            }
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Outputs in one readable line each, with short names for ids.
+
+use crate::engine::event::{Output, Recipients, Transcript};
+use crate::engine::record::Record;
+use crate::model::{Message, Prompt};
+use crate::wire::{self, body::Body};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// What a scenario wants to see besides the essentials.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Show {
+    pub(super) transcript: bool,
+    pub(super) prompt: bool,
+    pub(super) counts: bool,
+    pub(super) saves: bool,
+    pub(super) numbers: bool,
+}
+
+/// Gives ids that were drawn short names: `am#1`, `ar#2`.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    short: BTreeMap<String, String>,
+    count: BTreeMap<String, usize>,
+}
+
+impl Names {
+    pub(super) fn shorten(&mut self, id: &str) -> String {
+        let prefix = match id.split_once('_') {
+            Some((prefix, rest)) if rest.len() == 21 => prefix.to_owned(),
+            _ => return id.to_owned(),
+        };
+        if let Some(short) = self.short.get(id) {
+            return short.clone();
+        }
+        let count = self.count.entry(prefix.clone()).or_default();
+        *count += 1;
+        let short = format!("{prefix}#{count}");
+        self.short.insert(id.to_owned(), short.clone());
+        short
+    }
+
+    pub(super) fn full(&self, short: &str) -> String {
+        let found = self.short.iter().find(|(_, name)| *name == short);
+        found.map_or_else(|| short.to_owned(), |(id, _)| id.clone())
+    }
+}
+
+/// One output; `None` where the scenario does not care.
+pub(super) fn output(output: &Output, show: Show, names: &mut Names) -> Option<String> {
+    Some(match output {
+        Output::Save { ticket, record, durable } => {
+            if !show.saves {
+                return None;
+            }
+            let what = match record {
+                Record::Message { id, .. } => format!("message {id}"),
+                Record::Variation { target, .. } => format!("variation of {}", names.shorten(target)),
+                Record::Answer { message, end, .. } => format!("end {end:?} of {}", message.as_deref().unwrap_or("-")),
+                Record::Stanza { number, .. } => format!("stanza {number}"),
+            };
+            format!("save {} {what}{}", ticket.0, if *durable { ", synced" } else { "" })
+        }
+        Output::Send { to, bytes } => {
+            let to = match to {
+                Recipients::Everyone => "all".to_owned(),
+                Recipients::Only(identities) => identities.join("+"),
+            };
+            let envelope = wire::decode(bytes, &wire::Limits::default()).expect("what we encode we can read");
+            let number = if show.numbers {
+                let previous = envelope.meta.get("sotto.prev").map_or(String::new(), |previous| format!("<{previous}"));
+                format!(" {}{previous}", envelope.stanza)
+            } else {
+                String::new()
+            };
+            format!("{to}{number}: {}", body(&envelope.body, names))
+        }
+        Output::State(state) => format!("state {}", state.as_str()),
+        Output::Transcript(transcript) => {
+            if !show.transcript {
+                return None;
+            }
+            match transcript {
+                Transcript::Begin { segment } => format!("transcript {} begins", names.shorten(segment)),
+                Transcript::Delta { segment, text } => format!("transcript {} {text:?}", names.shorten(segment)),
+                Transcript::End { segment } => format!("transcript {} ends", names.shorten(segment)),
+            }
+        }
+        Output::Generate { request, prompt } => {
+            let mut line = format!("ask {}", request.0);
+            if prompt.thinking {
+                line.push_str(" thinking");
+            }
+            if !prompt.tools.is_empty() {
+                line.push_str(" with tools");
+            }
+            if show.prompt {
+                line.push_str(&self::prompt(prompt));
+            }
+            line
+        }
+        Output::CancelGenerate(request) => format!("cancel {}", request.0),
+        Output::RunTool { run, name, arguments, .. } => {
+            format!("run {} {name} {}", run.0, serde_json::Value::Object(arguments.clone()))
+        }
+        Output::CancelTool(run) => format!("cancel run {}", run.0),
+        Output::Count(count) => {
+            if !show.counts {
+                return None;
+            }
+            format!("count {count:?}")
+        }
+        Output::TurnEnded(report) => format!("turn ends: {:?}", report.end),
+    })
+}
+
+fn body(body: &Body, names: &mut Names) -> String {
+    match body {
+        Body::Acknowledgement(ack) => {
+            format!("ack {}{}", ack.acknowledged_stanza_id, if ack.success { "" } else { " refused" })
+        }
+        Body::ErrorMessage(error) => {
+            let about = error.originating_id.as_deref().map_or(String::new(), |id| format!(" about {}", names.shorten(id)));
+            let again = if error.recoverable { ", recoverable" } else { "" };
+            format!("error {}{again}{about}: {}", error.code, error.message)
+        }
+        Body::ReasoningStep(step) => {
+            format!("step {} {} of {}: {:?}", step.step_index, names.shorten(&step.id), step.previous_id, step.content)
+        }
+        Body::ReasoningDelta(delta) => {
+            format!("delta {} {}: {:?}", delta.step_index, names.shorten(&delta.id), delta.delta)
+        }
+        Body::StartAnswer(start) => format!("start {} to {:?}", names.shorten(&start.id), start.previous_id),
+        Body::AssistantSentence(sentence) => {
+            let last = if sentence.is_final == Some(true) { ", final" } else { "" };
+            format!("sentence {}{last} of {}: {:?}", sentence.sequence, names.shorten(&sentence.previous_id), sentence.text)
+        }
+        Body::AssistantMessage(whole) => {
+            format!("whole {} to {}: {:?}", names.shorten(&whole.id), whole.previous_id, whole.content)
+        }
+        Body::ToolUseRequest(request) => {
+            let parameters = serde_json::Value::Object(request.parameters.clone());
+            format!("tool {} for {}: {} {parameters}", names.shorten(&request.id), request.message_id, request.tool_name)
+        }
+        Body::ToolUseResult(result) => {
+            let request = names.shorten(&result.request_id);
+            match &result.result {
+                Some(value) if result.success => format!("result of {request}: {value}"),
+                _ => format!("failure of {request}: {}", result.error_code.as_deref().unwrap_or("?")),
+            }
+        }
+        Body::Configuration(configuration) => {
+            format!("configuration, seen {}", configuration.last_sequence_seen.unwrap_or_default())
+        }
+        Body::TurnMeta(meta) => {
+            let answer = meta.answer_id.as_deref().map_or("-".to_owned(), |id| names.shorten(id));
+            let tokens = |tokens: Option<i64>| tokens.map_or("-".to_owned(), |tokens| tokens.to_string());
+            let mut line = format!("figures of {} {answer}:", meta.message_id);
+            if meta.exact {
+                let _ = write!(line, " {}+{} tokens,", tokens(meta.input_tokens), tokens(meta.output_tokens));
+            }
+            let _ = write!(line, " thinking {} ms of {} ms", meta.thinking_ms, meta.total_ms);
+            if meta.interrupted {
+                line.push_str(", interrupted");
+            }
+            line
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+fn prompt(prompt: &Prompt) -> String {
+    let mut lines = String::new();
+    for message in &prompt.messages {
+        let line = match message {
+            Message::System(text) => format!("system {text:?}"),
+            Message::User(text) => format!("user {text:?}"),
+            Message::Assistant { text, reasoning, calls } => {
+                let mut line = format!("assistant {text:?}");
+                if let Some(reasoning) = reasoning {
+                    let _ = write!(line, " thought {reasoning:?}");
+                }
+                for call in calls {
+                    let _ = write!(line, " calls {}", call.name);
+                }
+                line
+            }
+            Message::Tool { content, .. } => format!("tool {content:?}"),
+        };
+        let _ = write!(lines, "\n      | {line}");
+    }
+    lines
+}

@@ -1,0 +1,215 @@
+//! The tool loop: what the model calls is run, shown, and given back to it, until it answers.
+//!
+//! Whatever goes wrong (a tool that does not exist, arguments that make no sense, no answer in time) is told to the
+//! model, which may know better. Results go out in the order of the calls.
+
+use super::Engine;
+use super::event::{AgentState, Count, Output, RunId, ToolOutcome, TurnEnd};
+use super::people::Audience;
+use super::turn::{Next, Turn};
+use crate::ids::Kind;
+use crate::model::{Message, ToolCall, untrusted::neutralise};
+use crate::time::Time;
+use crate::wire::body::{Body, Execution, ToolUseRequest, ToolUseResult};
+use serde_json::{Value, json};
+
+/// How much of a result the model gets, in characters.
+const RESULT_CHARS: usize = 16_000;
+
+/// One call, from the model's asking to the tool's answer.
+#[derive(Debug)]
+pub(super) struct Run {
+    call: ToolCall,
+    id: RunId,
+    /// The id of the ToolUseRequest, where the room was shown one.
+    shown: Option<String>,
+    /// When the answer is given up.
+    pub(super) deadline: Option<Time>,
+    outcome: Option<Outcome>,
+    /// Whether the room was shown the outcome.
+    told: bool,
+}
+
+/// How a call ended: the result, or one of the protocol's words with an explanation.
+type Outcome = Result<Value, (&'static str, String)>;
+
+impl Engine {
+    /// Runs what the model called.
+    pub(super) fn use_tools(&mut self, turn: &mut Turn) -> Next {
+        let spoken = turn.speaking.pause();
+        self.say(turn, spoken);
+        self.show(AgentState::Thinking);
+        for call in std::mem::take(&mut turn.called) {
+            self.runs += 1;
+            let mut run =
+                Run { call, id: RunId(self.runs), shown: None, deadline: None, outcome: None, told: false };
+            self.start_run(turn, &mut run);
+            turn.runs.push(run);
+        }
+        if let Some(complaint) = self.over_turn_budget(turn) {
+            return Next::End(TurnEnd::Failed, Some(complaint));
+        }
+        self.collect(turn)
+    }
+
+    fn start_run(&mut self, turn: &Turn, run: &mut Run) {
+        let known = self.settings.tools.iter().any(|tool| tool.name == run.call.name);
+        let arguments = match &run.call.arguments {
+            _ if !known => {
+                let names: Vec<&str> = self.settings.tools.iter().map(|tool| tool.name.as_str()).collect();
+                run.outcome = Some(Err(("unknown_tool", format!("There is no such tool. There are: {}", names.join(", ")))));
+                return;
+            }
+            Err(_) => {
+                let message = "The arguments are not a JSON object. Call the tool again with one.";
+                run.outcome = Some(Err(("invalid_parameters", message.to_owned())));
+                return;
+            }
+            Ok(arguments) => arguments.clone(),
+        };
+        let mut shown = Value::Object(arguments.clone());
+        self.settings.secrets.hide_json(&mut shown);
+        let id = self.ids.next(Kind::ToolUse);
+        let request = ToolUseRequest {
+            id: id.clone(),
+            message_id: turn.work.message_id.clone(),
+            conversation_id: self.settings.conversation.clone(),
+            tool_name: run.call.name.clone(),
+            parameters: shown.as_object().cloned().unwrap_or_default(),
+            execution: Execution::Server,
+            timeout_ms: Some(i32::try_from(self.settings.tool_timeout.as_millis()).unwrap_or(i32::MAX)),
+        };
+        self.send(Audience::Everyone, Body::ToolUseRequest(request));
+        run.shown = Some(id);
+        let timeout = self.settings.tool_timeout;
+        run.deadline = Some(self.now + timeout);
+        self.outputs.push_back(Output::RunTool { run: run.id, name: run.call.name.clone(), arguments, timeout });
+    }
+
+    /// A tool has ended.
+    pub(super) fn tool_ended(&mut self, id: RunId, outcome: ToolOutcome) {
+        let mine = |turn: &Turn| turn.runs.iter().any(|run| run.id == id && run.outcome.is_none());
+        let Some(mut turn) = self.turn.take_if(|turn| mine(turn)) else {
+            self.count(Count::Stale);
+            return;
+        };
+        let outcome = match outcome {
+            ToolOutcome::Done(value) => Ok(value),
+            ToolOutcome::Failed(message) => Err(("execution_error", message)),
+            ToolOutcome::InvalidParameters(message) => Err(("invalid_parameters", message)),
+        };
+        self.settle(&mut turn, id, outcome);
+        let next = self.collect(&mut turn);
+        self.go_on(turn, next);
+    }
+
+    /// Gives up on tools whose time is over.
+    pub(super) fn wake_tools(&mut self, turn: &mut Turn) -> Next {
+        let late = |run: &&Run| run.outcome.is_none() && run.deadline.is_some_and(|deadline| deadline <= self.now);
+        let late: Vec<RunId> = turn.runs.iter().filter(late).map(|run| run.id).collect();
+        if late.is_empty() {
+            return Next::Wait;
+        }
+        for id in late {
+            self.outputs.push_back(Output::CancelTool(id));
+            let seconds = self.settings.tool_timeout.as_secs();
+            self.settle(turn, id, Err(("timeout", format!("The tool did not answer within {seconds} s."))));
+        }
+        self.collect(turn)
+    }
+
+    /// Ends what is still running; the room is told.
+    pub(super) fn cancel_tools(&mut self, turn: &mut Turn) {
+        let running: Vec<RunId> =
+            turn.runs.iter().filter(|run| run.outcome.is_none()).map(|run| run.id).collect();
+        for id in running {
+            self.outputs.push_back(Output::CancelTool(id));
+            self.settle(turn, id, Err(("cancelled", "The answer was broken off.".to_owned())));
+        }
+        self.tell_results(turn);
+    }
+
+    fn settle(&mut self, turn: &mut Turn, id: RunId, outcome: Outcome) {
+        if let Some(run) = turn.runs.iter_mut().find(|run| run.id == id) {
+            let outcome = match outcome {
+                Ok(mut value) => {
+                    self.settings.secrets.hide_json(&mut value);
+                    Ok(value)
+                }
+                Err((word, message)) => Err((word, self.settings.secrets.hide(&message).into_owned())),
+            };
+            run.outcome = Some(outcome);
+            run.deadline = None;
+        }
+    }
+
+    /// Shows results in the order of the calls; when all are there they go to the model.
+    fn collect(&mut self, turn: &mut Turn) -> Next {
+        self.tell_results(turn);
+        if turn.runs.iter().any(|run| run.outcome.is_none()) {
+            return Next::Wait;
+        }
+        let runs = std::mem::take(&mut turn.runs);
+        let calls: Vec<ToolCall> = runs.iter().map(|run| replayable(&run.call)).collect();
+        let reasoning = Some(std::mem::take(&mut turn.thought)).filter(|thought| !thought.trim().is_empty());
+        let text = turn.said.trim().to_owned();
+        turn.tool_loop.push(Message::Assistant { text, reasoning, calls: calls.clone() });
+        for (run, call) in runs.into_iter().zip(calls) {
+            let content = for_the_model(run.outcome.unwrap_or(Ok(Value::Null)));
+            turn.tool_loop.push(Message::Tool { call: call.id.clone(), content: content.clone() });
+            turn.calls.push((call, content));
+        }
+        turn.round += 1;
+        Next::Ask
+    }
+
+    fn tell_results(&mut self, turn: &mut Turn) {
+        let mut results = Vec::new();
+        for run in &mut turn.runs {
+            let Some(outcome) = &run.outcome else { break };
+            if run.told {
+                continue;
+            }
+            run.told = true;
+            // What the room was never shown it is not told the end of.
+            let Some(request_id) = run.shown.clone() else { continue };
+            let (result, error) = match outcome {
+                Ok(value) => (Some(value.clone()), None),
+                Err(error) => (None, Some(error.clone())),
+            };
+            let (error_code, error_message) =
+                error.map(|(word, message)| (word.to_owned(), message)).unzip();
+            results.push(ToolUseResult {
+                id: self.ids.next(Kind::ToolResult),
+                request_id,
+                conversation_id: self.settings.conversation.clone(),
+                success: result.is_some(),
+                result,
+                error_code,
+                error_message,
+            });
+        }
+        for result in results {
+            self.send(Audience::Everyone, Body::ToolUseResult(result));
+        }
+    }
+}
+
+/// The call as it may be shown to the model again: never with arguments that no template can render.
+fn replayable(call: &ToolCall) -> ToolCall {
+    ToolCall { arguments: Ok(call.arguments.clone().unwrap_or_default()), ..call.clone() }
+}
+
+/// A result in words for the model: data, and nothing that could be taken for the template.
+fn for_the_model(outcome: Outcome) -> String {
+    let text = match outcome {
+        Ok(Value::String(text)) => text,
+        Ok(value) => value.to_string(),
+        Err((word, message)) => json!({ "error": word, "message": message }).to_string(),
+    };
+    let mut cut: String = text.chars().take(RESULT_CHARS).collect();
+    if cut.len() < text.len() {
+        cut.push_str("\n[cut: the result was longer]");
+    }
+    neutralise(&cut).into_owned()
+}

@@ -1,0 +1,482 @@
+//! One turn: from a user message to the end of its answer.
+//!
+//! A turn asks the model, shows what it thinks and says, lets it use tools, and ends exactly once. What comes back for
+//! a request or a run of a tool that nobody waits for any more is dropped here, so an interruption is never a race.
+
+use super::conversation::{Answer, Key};
+use super::event::{AgentState, Count, Output, RequestId, TurnEnd, TurnReport};
+use super::people::Audience;
+use super::prompt::{self, Question};
+use super::record::Record;
+use super::speaking::{Speaking, Spoken};
+use super::thinking::{Thinking, Thought};
+use super::tool_loop::Run;
+use super::{Complaint, Engine};
+use crate::ids::Kind;
+use crate::model::{Chunk, Failure, Finish, Message, ToolCall, Usage};
+use crate::time::Time;
+use crate::wire::body::{
+    AssistantMessage, AssistantSentence, Body, ReasoningDelta, ReasoningStep, StartAnswer, TurnMeta,
+};
+
+/// The features of clients that want more than everyone gets.
+const LIVE_REASONING: Audience = Audience::ReasoningFeature("reasoning_deltas");
+const FIGURES: Audience = Audience::Feature("turn_meta");
+
+/// Something that waits for an answer.
+#[derive(Clone, Debug)]
+pub(super) struct Work {
+    /// The user message.
+    pub(super) message: Key,
+    /// Its id on the wire.
+    pub(super) message_id: String,
+    /// Who wants the answer.
+    pub(super) by: String,
+    /// Whether that one reads transcripts alone.
+    pub(super) chat: bool,
+    /// The answer to continue, if any.
+    pub(super) go_on_from: Option<Key>,
+    /// When it was asked.
+    pub(super) arrived: Time,
+}
+
+/// The answer under way.
+#[derive(Debug)]
+pub(super) struct Turn {
+    pub(super) work: Work,
+    pub(super) thinking: Thinking,
+    pub(super) speaking: Speaking,
+    /// The request that is being answered.
+    pub(super) request: Option<RequestId>,
+    /// Whether the model is asked to think.
+    think: bool,
+    /// It was asked once more, with thinking off.
+    asked_again: bool,
+    /// How often results went back to the model.
+    pub(super) round: u32,
+    /// What this turn adds to the prompt: the model's words and the tools' results.
+    pub(super) tool_loop: Vec<Message>,
+    /// What the model said, thought and called in the running request.
+    pub(super) said: String,
+    pub(super) thought: String,
+    pub(super) called: Vec<ToolCall>,
+    /// The tools that are being run.
+    pub(super) runs: Vec<Run>,
+    /// Tools run so far, with what they gave.
+    pub(super) calls: Vec<(ToolCall, String)>,
+    prompt_bytes: usize,
+    usage: Usage,
+    /// Requests made, and those of them that the endpoint counted.
+    requests: u32,
+    counted: u32,
+    first_token: Option<Time>,
+    first_step: Option<Time>,
+    first_sentence: Option<Time>,
+}
+
+/// How a turn goes on.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// With whatever comes.
+    Wait,
+    /// By asking the model.
+    Ask,
+    /// By running the tools that the model called.
+    UseTools,
+    /// Not at all.
+    End(TurnEnd, Option<Complaint>),
+}
+
+impl Turn {
+    fn new(work: Work, answer: String, think: bool, step_chars: usize) -> Self {
+        Self {
+            work,
+            thinking: Thinking::new(step_chars),
+            speaking: Speaking::new(answer),
+            request: None,
+            think,
+            asked_again: false,
+            round: 0,
+            tool_loop: Vec::new(),
+            said: String::new(),
+            thought: String::new(),
+            called: Vec::new(),
+            runs: Vec::new(),
+            calls: Vec::new(),
+            prompt_bytes: 0,
+            usage: Usage::default(),
+            requests: 0,
+            counted: 0,
+            first_token: None,
+            first_step: None,
+            first_sentence: None,
+        }
+    }
+
+    pub(super) fn tokens(&self) -> u64 {
+        self.usage.input + self.usage.output
+    }
+}
+
+impl Engine {
+    /// Begins with the next message that waits, if nothing is under way.
+    pub(super) fn begin_next(&mut self) {
+        while self.turn.is_none() && !self.draining {
+            let Some(work) = self.waiting.pop_front() else { return };
+            let answer = self.ids.next(Kind::Message);
+            let turn = Turn::new(work, answer, self.settings.thinking, self.settings.step_chars);
+            let next = match self.over_conversation_budget() {
+                Some(complaint) => Next::End(TurnEnd::Failed, Some(complaint)),
+                None => Next::Ask,
+            };
+            self.go_on(turn, next);
+        }
+    }
+
+    /// Takes a turn where it goes next.
+    pub(super) fn go_on(&mut self, mut turn: Turn, next: Next) {
+        match next {
+            Next::Wait => self.turn = Some(turn),
+            Next::Ask => {
+                self.ask(&mut turn);
+                self.turn = Some(turn);
+            }
+            Next::UseTools => {
+                let next = self.use_tools(&mut turn);
+                self.go_on(turn, next);
+            }
+            Next::End(end, complaint) => self.end(turn, end, complaint),
+        }
+    }
+
+    fn ask(&mut self, turn: &mut Turn) {
+        self.close_request(turn);
+        turn.said.clear();
+        turn.thought.clear();
+        turn.called.clear();
+        let question = Question {
+            at: turn.work.go_on_from.unwrap_or(turn.work.message),
+            asker: &turn.work.by,
+            go_on: turn.work.go_on_from.is_some(),
+            tool_loop: &turn.tool_loop,
+            tools: turn.round < self.settings.max_tool_rounds,
+            thinking: turn.think,
+        };
+        let prompt = self.memory.prompt(&self.settings, &self.conversation, &self.people, question, self.now);
+        turn.prompt_bytes = prompt.messages.iter().map(prompt::bytes).sum();
+        turn.requests += 1;
+        self.requests += 1;
+        let request = RequestId(self.requests);
+        turn.request = Some(request);
+        self.show(AgentState::Thinking);
+        self.outputs.push_back(Output::Generate { request, prompt });
+    }
+
+    /// Ends the running request, if any: the connection is closed at once.
+    fn close_request(&mut self, turn: &mut Turn) {
+        if let Some(request) = turn.request.take() {
+            self.outputs.push_back(Output::CancelGenerate(request));
+        }
+    }
+
+    /// The model goes on, or has failed.
+    pub(super) fn model_said(&mut self, request: RequestId, result: Result<Chunk, Failure>) {
+        let Some(mut turn) = self.turn.take_if(|turn| turn.request == Some(request)) else {
+            self.count(Count::Stale);
+            return;
+        };
+        let next = match result {
+            Ok(chunk) => {
+                turn.first_token.get_or_insert(self.now);
+                self.take_chunk(&mut turn, chunk)
+            }
+            Err(failure) => {
+                turn.request = None;
+                let Failure { message, recoverable } = failure;
+                let complaint = Complaint { code: 503, severity: 2, recoverable, message };
+                Next::End(TurnEnd::Failed, Some(complaint))
+            }
+        };
+        self.go_on(turn, next);
+    }
+
+    fn take_chunk(&mut self, turn: &mut Turn, chunk: Chunk) -> Next {
+        match chunk {
+            Chunk::Reasoning(text) => {
+                turn.thought.push_str(&text);
+                let live = self.people.has(&LIVE_REASONING);
+                let thoughts = turn.thinking.push(&text, live, &self.settings.secrets, &mut self.ids, self.now);
+                self.show_thoughts(turn, thoughts);
+                if turn.thinking.chars > self.settings.max_thinking_chars { self.thought_too_long(turn) } else { Next::Wait }
+            }
+            Chunk::Text(text) => {
+                turn.said.push_str(&text);
+                if !turn.said.trim().is_empty() {
+                    self.pause_thinking(turn);
+                    self.show(AgentState::Speaking);
+                }
+                let spoken = turn.speaking.push(&text);
+                self.say(turn, spoken);
+                if turn.speaking.chars > self.settings.max_answer_chars {
+                    return Next::End(TurnEnd::Answered, Some(Complaint::notice("The answer was cut: it was too long.")));
+                }
+                Next::Wait
+            }
+            Chunk::ToolCall(call) => {
+                self.pause_thinking(turn);
+                turn.called.push(call);
+                Next::Wait
+            }
+            Chunk::Usage(usage) => {
+                self.memory.calibrate(turn.prompt_bytes, usage.input);
+                turn.counted += 1;
+                turn.usage.input += usage.input;
+                turn.usage.output += usage.output;
+                let add = |sum: Option<u64>, more: Option<u64>| sum.map_or(more, |sum| Some(sum + more.unwrap_or(0)));
+                turn.usage.reasoning = add(turn.usage.reasoning, usage.reasoning);
+                turn.usage.cached = add(turn.usage.cached, usage.cached);
+                match self.over_turn_budget(turn) {
+                    Some(complaint) => Next::End(TurnEnd::Failed, Some(complaint)),
+                    None => Next::Wait,
+                }
+            }
+            Chunk::Finish(finish) => {
+                turn.request = None;
+                self.pause_thinking(turn);
+                self.finished(turn, finish)
+            }
+        }
+    }
+
+    fn finished(&mut self, turn: &mut Turn, finish: Finish) -> Next {
+        if !turn.called.is_empty() && turn.round < self.settings.max_tool_rounds {
+            return Next::UseTools;
+        }
+        let silent = turn.said.trim().is_empty();
+        if silent && !turn.thought.trim().is_empty() && !turn.asked_again && finish != Finish::Filtered {
+            return self.ask_without_thinking(turn);
+        }
+        let notice = match finish {
+            Finish::Length if !silent => Some("The answer was cut: the model met its limit of tokens."),
+            Finish::Filtered => Some("The endpoint held back the rest of the answer."),
+            _ if silent && (turn.asked_again || finish == Finish::Length) => {
+                Some("The model thought, but gave no answer. Asking again or rephrasing may help.")
+            }
+            _ if silent && !turn.called.is_empty() => {
+                Some("The model kept asking for tools and gave no answer. Asking for less at once may help.")
+            }
+            _ => None,
+        };
+        Next::End(TurnEnd::Answered, notice.map(Complaint::notice))
+    }
+
+    fn ask_without_thinking(&mut self, turn: &mut Turn) -> Next {
+        turn.asked_again = true;
+        turn.think = false;
+        Next::Ask
+    }
+
+    fn thought_too_long(&mut self, turn: &mut Turn) -> Next {
+        self.close_request(turn);
+        self.pause_thinking(turn);
+        if turn.asked_again {
+            let notice = "The model thought too long and gave no answer. Asking for less at once may help.";
+            return Next::End(TurnEnd::Answered, Some(Complaint::notice(notice)));
+        }
+        self.ask_without_thinking(turn)
+    }
+
+    /// Time has passed for the running turn.
+    pub(super) fn wake_turn(&mut self) {
+        let Some(mut turn) = self.turn.take() else { return };
+        if turn.thinking.due().is_some_and(|due| due <= self.now) {
+            let delta = turn.thinking.delta(self.now);
+            self.show_thoughts(&mut turn, delta.into_iter().collect());
+        }
+        let next = if let Some(complaint) = self.over_turn_budget(&turn) {
+            Next::End(TurnEnd::Failed, Some(complaint))
+        } else if turn.thinking.since().is_some_and(|since| self.now - since >= self.settings.max_thinking) {
+            self.thought_too_long(&mut turn)
+        } else {
+            self.wake_tools(&mut turn)
+        };
+        self.go_on(turn, next);
+    }
+
+    /// When the running turn wants to be woken.
+    pub(super) fn turn_timeout(&self) -> Option<Time> {
+        let turn = self.turn.as_ref()?;
+        let thinking = turn.thinking.since().map(|since| since + self.settings.max_thinking);
+        let seconds = self.settings.budget.turn.seconds.map(|s| turn.work.arrived + std::time::Duration::from_secs(s));
+        let tools = turn.runs.iter().filter_map(|run| run.deadline);
+        [turn.thinking.due(), thinking, seconds].into_iter().flatten().chain(tools).min()
+    }
+
+    /// Ends the running turn before its time.
+    pub(super) fn break_off(&mut self, end: TurnEnd) {
+        if let Some(turn) = self.turn.take() {
+            self.end(turn, end, None);
+        }
+    }
+
+    fn end(&mut self, mut turn: Turn, end: TurnEnd, complaint: Option<Complaint>) {
+        self.close_request(&mut turn);
+        self.cancel_tools(&mut turn);
+        self.pause_thinking(&mut turn);
+        // An answer that was never begun is only begun if there is something to say by it: that it is empty, or stopped.
+        let announce = match end {
+            TurnEnd::Answered | TurnEnd::Stopped => true,
+            TurnEnd::Superseded | TurnEnd::Failed => !turn.speaking.is_silent(),
+        };
+        let last_words = if announce { turn.speaking.finish() } else { Vec::new() };
+        let text = turn.speaking.text.clone();
+        let answer = turn.speaking.is_started().then(|| turn.speaking.id.clone());
+        self.estimate_usage(&mut turn);
+        // The store has the end of the turn before anyone hears of it: no crash in between can answer twice.
+        let ticket = self.outbox.ticket();
+        let record = Record::Answer {
+            message: Some(turn.work.message_id.clone()),
+            answer: answer.clone(),
+            text: text.clone(),
+            end,
+            usage: turn.usage,
+            at: self.now,
+        };
+        self.outputs.push_back(Output::Save { ticket, record, durable: false });
+        self.say(&mut turn, last_words);
+        if answer.is_some() {
+            let whole = AssistantMessage {
+                id: turn.speaking.id.clone(),
+                previous_id: turn.work.message_id.clone(),
+                conversation_id: self.settings.conversation.clone(),
+                content: text.clone(),
+                timestamp: Some(self.now.as_millis()),
+            };
+            self.send(Audience::Whole, Body::AssistantMessage(whole));
+        }
+        if !text.is_empty() || !turn.calls.is_empty() {
+            let parent = turn.work.go_on_from.unwrap_or(turn.work.message);
+            let said = Answer { message: Some(turn.work.message), text, calls: std::mem::take(&mut turn.calls) };
+            self.conversation.add_answer(turn.speaking.id.clone(), Some(parent), said);
+        }
+        if let Some(complaint) = complaint {
+            self.complain(&turn.work.by, turn.work.chat, Some(turn.work.message_id.clone()), complaint);
+        }
+        self.send_figures(&turn, answer.clone(), end);
+        self.report(&turn, answer, end);
+        self.show(AgentState::Listening);
+        self.begin_next();
+    }
+
+    /// What the endpoint did not count is estimated, and marked so.
+    fn estimate_usage(&mut self, turn: &mut Turn) {
+        if turn.counted < turn.requests {
+            let written = turn.speaking.text.len() + turn.thought.len();
+            turn.usage.input += self.memory.tokens(turn.prompt_bytes);
+            turn.usage.output += self.memory.tokens(written);
+        }
+    }
+
+    fn send_figures(&mut self, turn: &Turn, answer: Option<String>, end: TurnEnd) {
+        let tokens = |tokens: u64| Some(i64::try_from(tokens).unwrap_or(i64::MAX));
+        let figures = TurnMeta {
+            message_id: turn.work.message_id.clone(),
+            conversation_id: self.settings.conversation.clone(),
+            answer_id: answer,
+            input_tokens: tokens(turn.usage.input),
+            output_tokens: tokens(turn.usage.output),
+            reasoning_tokens: turn.usage.reasoning.and_then(tokens),
+            exact: turn.counted == turn.requests,
+            effort: self.settings.effort.clone(),
+            thinking_ms: turn.thinking.spent(self.now).as_millis() as i64,
+            total_ms: (self.now - turn.work.arrived).as_millis() as i64,
+            interrupted: matches!(end, TurnEnd::Stopped | TurnEnd::Superseded),
+        };
+        self.send(FIGURES, Body::TurnMeta(figures));
+    }
+
+    fn report(&mut self, turn: &Turn, answer: Option<String>, end: TurnEnd) {
+        let since = |moment: Option<Time>| moment.map(|moment| moment - turn.work.arrived);
+        let total = self.now - turn.work.arrived;
+        self.spent.tokens += turn.tokens();
+        self.spent.time += total;
+        self.spent.tool_calls += turn.calls.len() as u32;
+        self.outputs.push_back(Output::TurnEnded(TurnReport {
+            message: turn.work.message_id.clone(),
+            answer,
+            end,
+            first_token: since(turn.first_token),
+            first_step: since(turn.first_step),
+            first_sentence: since(turn.first_sentence),
+            total,
+            steps: turn.thinking.count.unsigned_abs(),
+            sentences: turn.speaking.count.unsigned_abs(),
+            tools: turn.calls.len() as u32,
+            usage: turn.usage,
+        }));
+    }
+
+    pub(super) fn pause_thinking(&mut self, turn: &mut Turn) {
+        let live = self.people.has(&LIVE_REASONING);
+        let thoughts = turn.thinking.pause(live, &self.settings.secrets, &mut self.ids, self.now);
+        self.show_thoughts(turn, thoughts);
+    }
+
+    fn show_thoughts(&mut self, turn: &mut Turn, thoughts: Vec<Thought>) {
+        let previous_id = &turn.work.message_id;
+        for thought in thoughts {
+            let conversation_id = self.settings.conversation.clone();
+            match thought {
+                Thought::Delta { id, index: step_index, text: delta } => {
+                    let previous_id = previous_id.clone();
+                    let body = ReasoningDelta { id, previous_id, conversation_id, step_index, delta };
+                    self.send(LIVE_REASONING, Body::ReasoningDelta(body));
+                }
+                Thought::Step { id, index: step_index, text: content } => {
+                    turn.first_step.get_or_insert(self.now);
+                    let previous_id = previous_id.clone();
+                    let body = ReasoningStep { id, conversation_id, previous_id, content, step_index, total_steps: None };
+                    self.send(Audience::Reasoning, Body::ReasoningStep(body));
+                }
+            }
+        }
+    }
+
+    pub(super) fn say(&mut self, turn: &mut Turn, spoken: Vec<Spoken>) {
+        if spoken.iter().any(|spoken| matches!(spoken, Spoken::Sentence { .. })) {
+            turn.first_sentence.get_or_insert(self.now);
+        }
+        let answer = turn.speaking.id.clone();
+        self.speak(&answer, &turn.work.message_id, spoken);
+    }
+
+    /// Sends what is said, under the answer's id.
+    pub(super) fn speak(&mut self, answer: &str, message: &str, spoken: Vec<Spoken>) {
+        for spoken in spoken {
+            let conversation_id = self.settings.conversation.clone();
+            let body = match spoken {
+                Spoken::Transcript(transcript) => {
+                    self.outputs.push_back(Output::Transcript(transcript));
+                    continue;
+                }
+                Spoken::Start => Body::StartAnswer(StartAnswer {
+                    id: answer.to_owned(),
+                    previous_id: message.to_owned(),
+                    conversation_id,
+                    answer_type: Some("text".to_owned()),
+                    planned_sentence_count: None,
+                }),
+                Spoken::Sentence { sequence, text, last } => Body::AssistantSentence(AssistantSentence {
+                    id: Some(self.ids.next(Kind::Sentence)),
+                    previous_id: answer.to_owned(),
+                    conversation_id,
+                    sequence,
+                    text,
+                    is_final: last.then_some(true),
+                    audio: None,
+                }),
+            };
+            self.send(Audience::Streaming, body);
+        }
+    }
+}

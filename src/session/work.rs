@@ -1,0 +1,101 @@
+//! What takes long: requests to the model and runs of tools, each a task that can be dropped at any time.
+
+use super::Ports;
+use futures_util::{FutureExt, StreamExt};
+use serde_json::{Map, Value};
+use sotto_core::engine::event::{Input, RequestId, RunId, ToolOutcome};
+use sotto_core::model::{Chunk, Failure, Prompt};
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::task::AbortHandle;
+
+pub(super) struct Work {
+    ports: Ports,
+    results: mpsc::Sender<Input>,
+    /// Dropping the set ends every task.
+    tasks: JoinSet<()>,
+    requests: BTreeMap<RequestId, AbortHandle>,
+    runs: BTreeMap<RunId, AbortHandle>,
+}
+
+impl Work {
+    pub(super) fn new(ports: Ports, results: mpsc::Sender<Input>) -> Self {
+        Self { ports, results, tasks: JoinSet::new(), requests: BTreeMap::new(), runs: BTreeMap::new() }
+    }
+
+    pub(super) fn generate(&mut self, request: RequestId, prompt: Prompt) {
+        self.forget_finished();
+        let (ports, results) = (self.ports.clone(), self.results.clone());
+        let task = async move {
+            let relay = AssertUnwindSafe(relay(&ports, request, prompt, &results)).catch_unwind().await;
+            let failure = match relay {
+                Ok(None) => return,
+                Ok(Some(failure)) => failure,
+                Err(_) => {
+                    ports.metrics.panics.inc();
+                    internal("the code that asks the model failed")
+                }
+            };
+            // The session is gone if nobody takes it.
+            let _ = results.send(Input::Model { request, result: Err(failure) }).await;
+        };
+        self.requests.insert(request, self.tasks.spawn(task));
+    }
+
+    pub(super) fn run_tool(&mut self, run: RunId, name: String, arguments: Map<String, Value>, timeout: Duration) {
+        self.forget_finished();
+        let (ports, results) = (self.ports.clone(), self.results.clone());
+        let task = async move {
+            let outcome = AssertUnwindSafe(async { ports.tools.run(&name, arguments, timeout).await }).catch_unwind().await;
+            let outcome = outcome.unwrap_or_else(|_| {
+                ports.metrics.panics.inc();
+                ToolOutcome::Failed("the tool's code failed".to_owned())
+            });
+            let _ = results.send(Input::Tool { run, outcome }).await;
+        };
+        self.runs.insert(run, self.tasks.spawn(task));
+    }
+
+    pub(super) fn cancel_request(&mut self, request: RequestId) {
+        self.requests.remove(&request).inspect(AbortHandle::abort);
+    }
+
+    pub(super) fn cancel_run(&mut self, run: RunId) {
+        self.runs.remove(&run).inspect(AbortHandle::abort);
+    }
+
+    pub(super) fn cancel_all(&mut self) {
+        self.tasks.abort_all();
+        self.requests.clear();
+        self.runs.clear();
+    }
+
+    fn forget_finished(&mut self) {
+        while self.tasks.try_join_next().is_some() {}
+        self.requests.retain(|_, task| !task.is_finished());
+        self.runs.retain(|_, task| !task.is_finished());
+    }
+}
+
+/// Passes on what the model streams; the failure that ended it, if it was one.
+async fn relay(ports: &Ports, request: RequestId, prompt: Prompt, results: &mpsc::Sender<Input>) -> Option<Failure> {
+    let mut stream = ports.model.answer(prompt);
+    while let Some(item) = stream.next().await {
+        let chunk = match item {
+            Ok(chunk) => chunk,
+            Err(failure) => return Some(failure),
+        };
+        let last = matches!(chunk, Chunk::Finish(_));
+        if results.send(Input::Model { request, result: Ok(chunk) }).await.is_err() || last {
+            return None;
+        }
+    }
+    Some(internal("the model's answer ended without an end"))
+}
+
+fn internal(what: &str) -> Failure {
+    Failure { message: format!("Something went wrong inside the agent: {what}. Try again."), recoverable: true }
+}
