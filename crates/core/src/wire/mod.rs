@@ -3,8 +3,25 @@
 //! [`decode`] reads leniently and within limits, [`encode`] writes one exact form. Nothing here decides what a
 //! message means or what its sender is owed: a packet that cannot be read becomes a [`Malformed`] value, and the engine
 //! takes it from there.
+//!
+//! - [`body`]: the messages, one struct per type.
+//! - `encode`: the one way in which they are written.
+//! - `token` (bytes), `scan` (limits), `value` and `fields` (leniency), `read_body` (types): the steps of `decode`.
 
 pub mod body;
+mod decode;
+mod encode;
+mod fault;
+mod fields;
+mod read_body;
+mod scan;
+#[cfg(test)]
+mod tests;
+mod token;
+mod value;
+
+pub use decode::decode;
+pub use encode::encode;
 
 use body::Body;
 use serde_json::{Map, Value};
