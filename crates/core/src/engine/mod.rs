@@ -138,6 +138,14 @@ impl Engine {
         engine
     }
 
+    /// Begins anew in the place of an engine that is no longer to be trusted: nothing of it is taken over but how far
+    /// it has counted.
+    pub fn after(other: &Self, settings: Settings, seed: [u8; 32], now: Time) -> Self {
+        let outbox = Outbox::after(&other.outbox);
+        let (requests, runs) = (other.requests, other.runs);
+        Self { outbox, requests, runs, ..Self::new(settings, seed, now) }
+    }
+
     /// Something happened. Times never run backwards.
     pub fn handle(&mut self, now: Time, input: Input) {
         self.now = self.now.max(now);
@@ -199,7 +207,7 @@ impl Engine {
     fn show(&mut self, state: AgentState) {
         if self.state != state {
             self.state = state;
-            self.outputs.push_back(Output::State(state));
+            self.outbox.follow(Output::State(state), &mut self.outputs);
         }
     }
 

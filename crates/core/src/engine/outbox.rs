@@ -11,13 +11,13 @@ use std::collections::{BTreeMap, VecDeque};
 /// The key under which a kept stanza names the one before it in the same audience.
 const PREVIOUS: &str = "sotto.prev";
 
-/// One stanza on its way out.
+/// Something on its way out.
 #[derive(Debug)]
 struct Waiting {
     /// What the store must confirm first.
     ticket: Option<Ticket>,
-    to: Option<Recipients>,
-    bytes: Vec<u8>,
+    /// `None` for a stanza that is only kept: nobody is there to get it.
+    output: Option<Output>,
 }
 
 /// The conversation's one counter, and the stanzas that wait for the store.
@@ -34,6 +34,17 @@ pub(super) struct Outbox {
 impl Outbox {
     pub(super) fn new(conversation: String) -> Self {
         Self { conversation, number: 0, last_kept: BTreeMap::new(), waiting: VecDeque::new(), tickets: 0 }
+    }
+
+    /// An empty one that goes on counting where another stopped: numbers are never used twice.
+    pub(super) fn after(other: &Self) -> Self {
+        Self {
+            conversation: other.conversation.clone(),
+            number: other.number,
+            last_kept: other.last_kept.clone(),
+            waiting: VecDeque::new(),
+            tickets: other.tickets,
+        }
     }
 
     /// A number for something to be stored.
@@ -56,7 +67,14 @@ impl Outbox {
             outputs.push_back(Output::Save { ticket, record, durable: false });
             ticket
         });
-        self.waiting.push_back(Waiting { ticket, to, bytes });
+        let output = to.map(|to| Output::Send { to, bytes });
+        self.waiting.push_back(Waiting { ticket, output });
+        self.release(outputs);
+    }
+
+    /// Puts something else out, after all that was sent before.
+    pub(super) fn follow(&mut self, output: Output, outputs: &mut VecDeque<Output>) {
+        self.waiting.push_back(Waiting { ticket: None, output: Some(output) });
         self.release(outputs);
     }
 
@@ -76,9 +94,7 @@ impl Outbox {
 
     fn release(&mut self, outputs: &mut VecDeque<Output>) {
         while self.waiting.front().is_some_and(|next| next.ticket.is_none()) {
-            if let Some(Waiting { to: Some(to), bytes, .. }) = self.waiting.pop_front() {
-                outputs.push_back(Output::Send { to, bytes });
-            }
+            outputs.extend(self.waiting.pop_front().and_then(|next| next.output));
         }
     }
 

@@ -74,19 +74,20 @@ impl Memory {
         question: Question<'_>,
         now: Time,
     ) -> Prompt {
-        let system = Message::System(instructions(settings, people, question.asker, now));
+        let instructions = instructions(settings, people, question.asker, now);
+        let system = (!instructions.is_empty()).then_some(Message::System(instructions));
         let path = conversation.path(Some(question.at));
         let several = path.iter().filter_map(|&key| conversation.user(key)).map(|user| &user.from);
         let several = several.collect::<BTreeSet<_>>().len() > 1;
         let past: Vec<(Key, Vec<Message>)> =
             path.iter().map(|&key| (key, messages(conversation, key, several))).collect();
 
-        let fixed = bytes(&system)
+        let fixed = system.as_ref().map_or(0, bytes)
             + question.tool_loop.iter().map(bytes).sum::<usize>()
             + settings.tools.iter().map(|tool| tool.description.len() + 300).sum::<usize>();
         let begin = self.begin(settings, &past, fixed);
 
-        let mut messages = vec![system];
+        let mut messages = Vec::from_iter(system);
         messages.extend(past.into_iter().skip(begin).flat_map(|(_, messages)| messages));
         if question.go_on {
             messages.push(Message::User("Go on from where you stopped, without repeating anything.".to_owned()));

@@ -364,8 +364,10 @@ impl Engine {
         }
         self.send_figures(&turn, answer.clone(), end);
         self.report(&turn, answer, end);
-        self.show(AgentState::Listening);
         self.begin_next();
+        if self.turn.is_none() {
+            self.show(AgentState::Listening);
+        }
     }
 
     /// What the endpoint did not count is estimated, and marked so.
