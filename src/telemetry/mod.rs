@@ -3,6 +3,8 @@
 //! Events of `tracing` and records of `log` (`livekit` and our `libwebrtc` write those) go to stderr through one
 //! filter; stdout belongs to what a command was asked for. Nothing here ever decides what is worth logging.
 
+pub mod metrics;
+
 use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 
