@@ -4,12 +4,14 @@
 //! | module | what it is for |
 //! |---|---|
 //! | [`cli`] | the commands, one file each; the doors into everything else |
+//! | [`config`] | file and environment, checked and typed; every error says what to do |
 //! | [`tls`] | whom we trust on encrypted connections, and whose cryptography does the work |
 //! | [`telemetry`] | what is written to the log, and how much of it |
 //!
 //! Dependencies point downwards: `cli` may use the others, they never use `cli` nor each other.
 
 pub mod cli;
+pub mod config;
 pub mod ports;
 pub mod telemetry;
 pub mod tls;
