@@ -4,6 +4,7 @@
 //! | module | what it is for |
 //! |---|---|
 //! | [`cli`] | the commands, one file each; the doors into everything else |
+//! | [`room`] | the port to a LiveKit room: joins as an agent; packets, streams, chat, transcript, state |
 //! | [`tls`] | whom we trust on encrypted connections, and whose cryptography does the work |
 //! | [`telemetry`] | what is written to the log, and how much of it |
 //!
@@ -11,5 +12,6 @@
 
 pub mod cli;
 pub mod ports;
+pub mod room;
 pub mod telemetry;
 pub mod tls;
