@@ -4,14 +4,30 @@
 //! | module | what it is for |
 //! |---|---|
 //! | [`cli`] | the commands, one file each; the doors into everything else |
-//! | [`config`] | file and environment, checked and typed; every error says what to do |
+//! | [`app`] | puts the parts together: the only file that names concrete adapters |
+//! | [`config`] | what was written in a file and in the environment, checked once and typed |
+//! | [`ports`] | what a session needs of the world, in types of the core alone |
+//! | [`session`] | one task per conversation: carries what happens to the engine, and does what it says |
+//! | [`room`] | the room, over `livekit`: packets, streams, chat, transcripts, the agent's state |
+//! | [`model`] | language models: OpenAI-compatible endpoints, and the built-in demo |
+//! | [`tools`] | what the agent can do for the model: the time, arithmetic |
+//! | [`store`] | where conversations are kept |
+//! | [`http`] | health and metrics for whoever watches the process |
+//! | [`telemetry`] | what is written to the log and what is counted |
 //! | [`tls`] | whom we trust on encrypted connections, and whose cryptography does the work |
-//! | [`telemetry`] | what is written to the log, and how much of it |
 //!
-//! Dependencies point downwards: `cli` may use the others, they never use `cli` nor each other.
+//! Dependencies point downwards: `cli` uses `app`, `app` uses the others; `session` knows the ports alone; the adapters
+//! (`room`, `model`, `tools`, `store`) implement ports and know neither each other nor the session.
 
+pub mod app;
 pub mod cli;
 pub mod config;
+pub mod http;
+pub mod model;
 pub mod ports;
+pub mod room;
+pub mod session;
+pub mod store;
 pub mod telemetry;
 pub mod tls;
+pub mod tools;

@@ -1,0 +1,374 @@
+//! Turns what `livekit` tells of a room into the session's events.
+//!
+//! Decides whose words count: agents are ignored everywhere, a packet has the sender that the server names, a newcomer
+//! has joined when it first speaks, and whoever is only missing during a reconnect has not left. Never waits for the
+//! session: `livekit` queues its events without bound.
+
+use super::budget::ByteBudget;
+use super::counts::Counts;
+use super::delivery::Delivery;
+use super::senders::{Attribution, Origin};
+use super::streams::{Content, Progress, Streams};
+use super::{LEGACY_CHAT_TOPIC, StreamLimits};
+use crate::ports::RoomEvent;
+use livekit::participant;
+use livekit::prelude::{RemoteParticipant, RoomEvent as LiveKitEvent};
+use livekit::{ConnectionState, DisconnectReason, ParticipantKind, Room};
+use serde::Deserialize;
+use sotto_core::engine::event::Participant;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until};
+
+/// Whoever spoke and was not announced by then has left before it could be.
+const UNANNOUNCED: Duration = Duration::from_secs(10);
+
+pub(super) struct Incoming {
+    room: Arc<Room>,
+    events: mpsc::UnboundedReceiver<LiveKitEvent>,
+    topic: Option<String>,
+    allow_anonymous: bool,
+    counts: Arc<Counts>,
+    delivery: Delivery,
+    streams: Streams,
+    attribution: Attribution,
+    /// Who has joined, as the session knows it; until when to wait for those who were not announced yet.
+    people: BTreeMap<String, Option<Instant>>,
+    agents: BTreeSet<String>,
+    /// Gone without a reason: left, or swept away with all others by a full reconnect that is about to begin.
+    missing: BTreeSet<String>,
+    connection: watch::Sender<u64>,
+}
+
+/// What an [`Incoming`] is told about its room.
+pub(super) struct Rules {
+    pub(super) topic: Option<String>,
+    pub(super) allow_anonymous: bool,
+    pub(super) limits: StreamLimits,
+    pub(super) budget: ByteBudget,
+    pub(super) counts: Arc<Counts>,
+}
+
+/// The chat packet of LiveKit's older front ends.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LegacyChat {
+    id: String,
+    message: String,
+    /// The same message also comes as a stream.
+    #[serde(default)]
+    ignore_legacy: bool,
+}
+
+impl Incoming {
+    pub(super) fn new(
+        room: Arc<Room>,
+        events: mpsc::UnboundedReceiver<LiveKitEvent>,
+        told: mpsc::Sender<RoomEvent>,
+        connection: watch::Sender<u64>,
+        rules: Rules,
+    ) -> Self {
+        Self {
+            room,
+            events,
+            topic: rules.topic,
+            allow_anonymous: rules.allow_anonymous,
+            delivery: Delivery::new(told, rules.budget.clone(), rules.counts.clone()),
+            counts: rules.counts,
+            streams: Streams::new(rules.limits, rules.budget),
+            attribution: Attribution::default(),
+            people: BTreeMap::new(),
+            agents: BTreeSet::new(),
+            missing: BTreeSet::new(),
+            connection,
+        }
+    }
+
+    /// Works until the room is over, and says why.
+    pub(super) async fn run(mut self) {
+        let reason = loop {
+            let expiry = self.next_expiry();
+            tokio::select! {
+                event = self.events.recv() => match event {
+                    Some(LiveKitEvent::Disconnected { reason }) => break reason,
+                    Some(event) => self.handle(event).await,
+                    None => break DisconnectReason::UnknownReason,
+                },
+                () = self.delivery.catch_up(), if self.delivery.is_behind() => {}
+                () = sleep_until(expiry.unwrap_or_else(Instant::now)), if expiry.is_some() => {
+                    self.expire().await;
+                }
+            }
+            self.tell_missing();
+        };
+        // The other half must not go on for as long as nobody takes the last event.
+        drop(self.connection);
+        self.delivery.close(in_words(reason)).await;
+    }
+
+    fn next_expiry(&self) -> Option<Instant> {
+        let unannounced = self.people.values().copied().flatten();
+        unannounced.chain(self.streams.next_expiry()).chain(self.attribution.next_expiry()).min()
+    }
+
+    async fn expire(&mut self) {
+        let now = Instant::now();
+        for (from, reason) in self.streams.expire(now) {
+            self.refuse(&from, reason);
+        }
+        let never_announced = |until: &Option<Instant>| until.is_some_and(|until| until <= now);
+        let gone = self.people.iter().filter(|(_, until)| never_announced(until));
+        let gone: Vec<_> = gone.map(|(identity, _)| identity.clone()).collect();
+        for identity in gone {
+            self.left(identity);
+        }
+        self.release_held().await;
+    }
+
+    async fn handle(&mut self, event: LiveKitEvent) {
+        match event {
+            LiveKitEvent::Connected { participants_with_tracks } => {
+                let mut there: Vec<_> = participants_with_tracks.into_iter().map(|(who, _)| who).collect();
+                there.sort_by_key(RemoteParticipant::joined_at);
+                for participant in &there {
+                    self.announced(participant);
+                }
+            }
+            LiveKitEvent::ParticipantConnected(participant) => {
+                self.announced(&participant);
+                self.release_held().await;
+            }
+            LiveKitEvent::ParticipantDisconnected(participant) => self.gone(&participant),
+            LiveKitEvent::DataReceived { payload, topic, participant, .. } => {
+                self.packet(payload, topic, participant).await;
+            }
+            LiveKitEvent::ChatMessage { message, participant: Some(participant) } => {
+                if message.deleted != Some(true) {
+                    self.chat(participant.identity().as_str(), message.id, message.message);
+                }
+            }
+            // Streams are put together from their packets; the SDK's readers are closed, so that it keeps nothing.
+            LiveKitEvent::ByteStreamOpened { reader, .. } => {
+                if let Some(reader) = reader.take() {
+                    reader.closer().close();
+                }
+            }
+            LiveKitEvent::TextStreamOpened { reader, .. } => {
+                if let Some(reader) = reader.take() {
+                    reader.closer().close();
+                }
+            }
+            // Deprecated for their lack of comfort, but only these say who sent each part.
+            #[allow(deprecated)]
+            LiveKitEvent::StreamHeaderReceived { header, participant_identity: from } => {
+                if self.counts_as_sender(&from) {
+                    let progress = self.streams.header(&from, header, Instant::now());
+                    self.advance(&from, progress);
+                }
+            }
+            #[allow(deprecated)]
+            LiveKitEvent::StreamChunkReceived { chunk, participant_identity: from } => {
+                let progress = self.streams.chunk(&from, &chunk, Instant::now());
+                self.advance(&from, progress);
+            }
+            #[allow(deprecated)]
+            LiveKitEvent::StreamTrailerReceived { trailer, participant_identity: from } => {
+                let progress = self.streams.trailer(&from, &trailer);
+                self.advance(&from, progress);
+            }
+            LiveKitEvent::Reconnecting => self.attribution.connection_changed(),
+            LiveKitEvent::Reconnected => {
+                self.attribution.connection_changed();
+                self.release_held().await;
+                self.connection.send_modify(|connection| *connection += 1);
+            }
+            _ => {}
+        }
+    }
+
+    fn announced(&mut self, participant: &RemoteParticipant) {
+        let identity = participant.identity().to_string();
+        if participant.kind() == ParticipantKind::Agent {
+            // It may have spoken before anyone could know what it is.
+            self.left(identity.clone());
+            self.agents.insert(identity);
+            return;
+        }
+        self.attribution.announced(&identity);
+        if self.missing.remove(&identity) {
+            return;
+        }
+        if self.people.insert(identity.clone(), None).is_none() {
+            let name = participant.name();
+            self.delivery.tell(RoomEvent::Joined(Participant { identity, name }));
+        }
+    }
+
+    fn gone(&mut self, participant: &RemoteParticipant) {
+        let identity = participant.identity().to_string();
+        self.streams.forget(&identity);
+        self.agents.remove(&identity);
+        if !self.people.contains_key(&identity) {
+            return;
+        }
+        self.missing.insert(identity);
+        if participant.disconnect_reason() != participant::DisconnectReason::UnknownReason {
+            self.tell_missing_now();
+        }
+    }
+
+    /// Whoever is missing has left, unless a reconnect is under way, which will tell.
+    fn tell_missing(&mut self) {
+        let settled = self.events.is_empty() && self.room.connection_state() == ConnectionState::Connected;
+        if settled && !self.missing.is_empty() {
+            self.tell_missing_now();
+        }
+    }
+
+    fn tell_missing_now(&mut self) {
+        for identity in std::mem::take(&mut self.missing) {
+            self.left(identity);
+        }
+    }
+
+    fn left(&mut self, identity: String) {
+        self.streams.forget(&identity);
+        if self.people.remove(&identity).is_some() {
+            self.delivery.tell(RoomEvent::Left { identity });
+        }
+    }
+
+    async fn packet(
+        &mut self,
+        payload: Arc<Vec<u8>>,
+        topic: Option<String>,
+        participant: Option<RemoteParticipant>,
+    ) {
+        if let Some(participant) = participant {
+            self.attribution.pass(&self.room, &payload).await;
+            self.attributed(participant.identity().as_str(), topic.as_deref(), payload);
+            return;
+        }
+        let origin = self.attribution.origin(&self.room, &payload).await;
+        if origin == Origin::NotYet {
+            if self.is_ours(topic.as_deref()) && self.attribution.hold(topic, payload).is_some() {
+                self.counts.unattributed_packets.add_one();
+            }
+            return;
+        }
+        self.decided(origin, topic, payload);
+    }
+
+    async fn release_held(&mut self) {
+        while let Some((held, origin)) = self.attribution.decided(&self.room).await {
+            self.decided(origin, held.topic, held.payload);
+        }
+    }
+
+    fn decided(&mut self, origin: Origin, topic: Option<String>, payload: Arc<Vec<u8>>) {
+        if !self.is_ours(topic.as_deref()) {
+            return;
+        }
+        match origin {
+            Origin::Identity(identity) => self.attributed(&identity, topic.as_deref(), payload),
+            Origin::Ambiguous => {
+                self.counts.ambiguous_packets.add_one();
+                tracing::warn!("a packet was refused: its bytes came from two senders at once");
+            }
+            Origin::NotYet => {
+                self.counts.unattributed_packets.add_one();
+                tracing::warn!("a packet was dropped: its sender did not become known");
+            }
+            Origin::Nobody if self.allow_anonymous => self.content("", topic.as_deref(), payload),
+            Origin::Nobody => {
+                self.counts.anonymous_packets.add_one();
+                tracing::debug!("a packet without a sender was dropped");
+            }
+        }
+    }
+
+    fn attributed(&mut self, from: &str, topic: Option<&str>, payload: Arc<Vec<u8>>) {
+        if self.is_ours(topic) && self.counts_as_sender(from) {
+            self.content(from, topic, payload);
+        }
+    }
+
+    fn content(&mut self, from: &str, topic: Option<&str>, payload: Arc<Vec<u8>>) {
+        if topic == Some(LEGACY_CHAT_TOPIC) {
+            match serde_json::from_slice::<LegacyChat>(&payload) {
+                Ok(chat) if !chat.ignore_legacy => self.chat(from, chat.id, chat.message),
+                Ok(_) => {}
+                Err(error) => tracing::debug!("a chat packet could not be read: {error}"),
+            }
+            return;
+        }
+        let bytes = Arc::unwrap_or_clone(payload);
+        self.delivery.hand_over(from, bytes.len(), RoomEvent::Packet { from: from.to_owned(), bytes });
+    }
+
+    fn chat(&mut self, from: &str, id: String, text: String) {
+        if self.counts_as_sender(from) {
+            self.delivery.hand_over(from, text.len(), RoomEvent::Chat { from: from.to_owned(), id, text });
+        }
+    }
+
+    fn advance(&mut self, from: &str, progress: Progress) {
+        match progress {
+            Progress::Pending => {}
+            Progress::Complete(content, reserved) => {
+                let from_whom = from.to_owned();
+                let event = match content {
+                    Content::Envelope(bytes) => RoomEvent::Packet { from: from_whom, bytes },
+                    Content::Chat { id, text } => RoomEvent::Chat { from: from_whom, id, text },
+                };
+                self.delivery.hand_over_reserved(from, reserved, event);
+            }
+            Progress::Refused(reason) => self.refuse(from, reason),
+        }
+    }
+
+    fn refuse(&mut self, from: &str, reason: String) {
+        self.counts.refused_streams.add_one();
+        tracing::debug!("a stream was refused: {reason}");
+        self.delivery.hand_over(from, reason.len(), RoomEvent::Refused { from: from.to_owned(), reason });
+    }
+
+    /// Whether this sender is heard. One who is not yet announced joins with its first words.
+    fn counts_as_sender(&mut self, from: &str) -> bool {
+        if from.is_empty()
+            || self.agents.contains(from)
+            || from == self.room.local_participant().identity().as_str()
+        {
+            return false;
+        }
+        if !self.people.contains_key(from) {
+            self.people.insert(from.to_owned(), Some(Instant::now() + UNANNOUNCED));
+            let newcomer = Participant { identity: from.to_owned(), name: String::new() };
+            self.delivery.tell(RoomEvent::Joined(newcomer));
+        }
+        true
+    }
+
+    fn is_ours(&self, topic: Option<&str>) -> bool {
+        match topic {
+            None | Some("" | LEGACY_CHAT_TOPIC) => true,
+            Some(topic) => self.topic.as_deref() == Some(topic),
+        }
+    }
+}
+
+fn in_words(reason: DisconnectReason) -> String {
+    match reason {
+        DisconnectReason::ClientInitiated => "we left".to_owned(),
+        DisconnectReason::DuplicateIdentity => {
+            "someone else joined with our identity; every agent in a room needs its own".to_owned()
+        }
+        DisconnectReason::ParticipantRemoved => "we were removed from the room".to_owned(),
+        DisconnectReason::RoomDeleted | DisconnectReason::RoomClosed => "the room was closed".to_owned(),
+        DisconnectReason::ServerShutdown => "the server is shutting down".to_owned(),
+        DisconnectReason::UnknownReason => "the connection was lost and could not be restored".to_owned(),
+        other => format!("disconnected: {}", other.as_str_name().to_lowercase().replace('_', " ")),
+    }
+}

@@ -1,0 +1,223 @@
+//! Does what the session asks for: envelopes, transcript and state, in order, and the farewell.
+//!
+//! One thing at a time, each awaited: `livekit` lets the next packet wait while too much is under way, so a slow network
+//! fills the bounded channel of commands and nothing else. Failures are logged and counted, never fatal. The state goes
+//! another way (signalling) and must not delay words, so it has a loop of its own that shows only the latest.
+
+use super::counts::Counts;
+use super::transcript::Transcripts;
+use super::{ENVELOPE_TOPIC, STATE_ATTRIBUTE};
+use crate::ports::RoomCommand;
+use livekit::prelude::{DataPacket, DataPacketKind, ParticipantIdentity};
+use livekit::{Room, RoomError, SendByteOptions};
+use sotto_core::engine::event::{AgentState, Recipients, Transcript};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{sleep, timeout};
+
+/// Envelopes up to this size go as one packet; other clients may not take larger ones.
+const LARGEST_PACKET: usize = 15_000;
+/// So many commands at a time are looked at together, to join pieces of a transcript.
+const LOOK_AHEAD: usize = 64;
+/// What may be under way to the server at once. Less than the SDK's 2 MiB: what waits here can still be joined.
+const UNDER_WAY_BYTES: u64 = 256 * 1024;
+/// How long the server may take to acknowledge our last words.
+const FLUSH_PATIENCE: Duration = Duration::from_secs(5);
+const BETWEEN_STATE_ATTEMPTS: Duration = Duration::from_secs(1);
+
+pub(super) struct Outgoing {
+    pub(super) room: Arc<Room>,
+    pub(super) commands: mpsc::Receiver<RoomCommand>,
+    pub(super) topic: Option<String>,
+    pub(super) counts: Arc<Counts>,
+    /// Changes with each new connection; closed when the room is over.
+    pub(super) connection: watch::Receiver<u64>,
+}
+
+impl Outgoing {
+    /// Works until the session leaves, lets go of its end, or the room is over.
+    pub(super) async fn run(mut self) {
+        let (show, shown) = watch::channel(AgentState::Initializing);
+        let showing = show_states(self.room.clone(), shown, self.connection.clone(), self.counts.clone());
+        let mut over = self.connection.clone();
+        tokio::select! {
+            () = self.work(show) => {}
+            () = async { while over.changed().await.is_ok() {} } => return,
+            () = showing => return,
+        }
+        self.flush().await;
+        // An error says that it was over already.
+        let _ = self.room.close().await;
+    }
+
+    async fn work(&mut self, state: watch::Sender<AgentState>) {
+        let mut transcripts = Transcripts::default();
+        let mut waiting = VecDeque::new();
+        let mut connection = self.connection.clone();
+        connection.mark_changed();
+        loop {
+            if waiting.is_empty() {
+                let Some(command) = self.commands.recv().await else { return };
+                waiting.push_back(command);
+                self.look_ahead(&mut waiting);
+            }
+            if connection.has_changed().unwrap_or(false) {
+                connection.mark_unchanged();
+                self.limit_under_way(UNDER_WAY_BYTES);
+            }
+            match waiting.pop_front() {
+                Some(RoomCommand::Send { to, bytes }) => self.send(to, bytes).await,
+                Some(RoomCommand::State(new)) => drop(state.send(new)),
+                Some(RoomCommand::Transcript(piece)) => {
+                    if let Err(error) = transcripts.write(&self.room.local_participant(), piece).await {
+                        self.counts.failed_transcripts.add_one();
+                        tracing::warn!("a part of the transcript could not be sent: {error}");
+                    }
+                }
+                Some(RoomCommand::Leave) => return,
+                None => {}
+            }
+        }
+    }
+
+    /// Takes in what else is waiting and joins pieces of one segment.
+    fn look_ahead(&mut self, waiting: &mut VecDeque<RoomCommand>) {
+        for _ in 1..LOOK_AHEAD {
+            let Ok(next) = self.commands.try_recv() else { return };
+            if let Some(next) = waiting.back_mut().map_or(None, |last| join(last, next)) {
+                waiting.push_back(next);
+            }
+        }
+    }
+
+    async fn send(&self, to: Recipients, bytes: Vec<u8>) {
+        let to: Vec<ParticipantIdentity> = match to {
+            Recipients::Everyone => Vec::new(),
+            // To LiveKit nobody in particular is everybody.
+            Recipients::Only(identities) if identities.is_empty() => return,
+            Recipients::Only(identities) => identities.into_iter().map(ParticipantIdentity::from).collect(),
+        };
+        let participant = self.room.local_participant();
+        let sent = if bytes.len() <= LARGEST_PACKET {
+            let packet = DataPacket {
+                payload: bytes,
+                topic: self.topic.clone(),
+                reliable: true,
+                destination_identities: to,
+            };
+            participant.publish_data(packet).await.map_err(|error| error.to_string())
+        } else {
+            // Whether all can read compressed streams is not known of those who have only just come.
+            let options = SendByteOptions::new_with_topic(ENVELOPE_TOPIC)
+                .with_destination_identities(to)
+                .with_compress(false);
+            participant.send_bytes(bytes, options).await.map(drop).map_err(|error| error.to_string())
+        };
+        if let Err(error) = sent {
+            self.counts.failed_sends.add_one();
+            tracing::warn!("an envelope could not be sent: {error}");
+        }
+    }
+
+    /// Waits until the server has all that was sent: the SDK takes the next packet only when no more than the limit is
+    /// under way, and counts what the server has acknowledged.
+    async fn flush(&self) {
+        self.limit_under_way(0);
+        let participant = self.room.local_participant();
+        let last = DataPacket {
+            payload: vec![0],
+            reliable: true,
+            // Nobody gets what is addressed to its own sender.
+            destination_identities: vec![participant.identity()],
+            ..DataPacket::default()
+        };
+        match timeout(FLUSH_PATIENCE, participant.publish_data(last)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!("left without knowing that all was sent: {error}"),
+            Err(_) => tracing::warn!("left before the server had acknowledged all that was sent"),
+        }
+    }
+
+    fn limit_under_way(&self, bytes: u64) {
+        let participant = self.room.local_participant();
+        // It cannot fail; the SDK only says that it could.
+        let _ = participant.set_data_channel_buffered_amount_low_threshold(bytes, DataPacketKind::Reliable);
+    }
+}
+
+/// Joins a piece of a transcript to the one before it; gives it back if they are not neighbours.
+fn join(last: &mut RoomCommand, next: RoomCommand) -> Option<RoomCommand> {
+    match (last, next) {
+        (
+            RoomCommand::Transcript(Transcript::Delta { segment, text }),
+            RoomCommand::Transcript(Transcript::Delta { segment: next_segment, text: more }),
+        ) if *segment == next_segment => {
+            text.push_str(&more);
+            None
+        }
+        (_, next) => Some(next),
+    }
+}
+
+/// Shows the latest state, again after each reconnect: a new session starts with the token's attributes.
+async fn show_states(
+    room: Arc<Room>,
+    mut states: watch::Receiver<AgentState>,
+    mut connection: watch::Receiver<u64>,
+    counts: Arc<Counts>,
+) {
+    loop {
+        tokio::select! {
+            changed = states.changed() => if changed.is_err() { return },
+            changed = connection.changed() => if changed.is_err() { return },
+        }
+        loop {
+            let state = *states.borrow_and_update();
+            match show(&room, state).await {
+                Ok(()) => break,
+                Err(error) => {
+                    counts.failed_states.add_one();
+                    tracing::warn!("the state {} could not be shown: {error}", state.as_str());
+                    if matches!(error, RoomError::Request { .. }) {
+                        // The server does not want it, now or later.
+                        break;
+                    }
+                }
+            }
+            sleep(BETWEEN_STATE_ATTEMPTS).await;
+        }
+    }
+}
+
+async fn show(room: &Room, state: AgentState) -> Result<(), RoomError> {
+    let attributes = HashMap::from([(STATE_ATTRIBUTE.to_owned(), state.as_str().to_owned())]);
+    room.local_participant().set_attributes(attributes).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn delta(segment: &str, text: &str) -> RoomCommand {
+        RoomCommand::Transcript(Transcript::Delta { segment: segment.to_owned(), text: text.to_owned() })
+    }
+
+    #[test]
+    fn neighbouring_pieces_of_one_segment_become_one() {
+        let mut last = delta("a", "Hel");
+        assert_eq!(join(&mut last, delta("a", "lo")), None);
+        assert_eq!(last, delta("a", "Hello"));
+    }
+
+    #[test]
+    fn nothing_else_is_joined() {
+        let end = RoomCommand::Transcript(Transcript::End { segment: "a".to_owned() });
+        let mut last = delta("a", "Hello");
+        assert_eq!(join(&mut last, delta("b", "!")), Some(delta("b", "!")));
+        assert_eq!(join(&mut last, RoomCommand::Leave), Some(RoomCommand::Leave));
+        assert!(join(&mut last, end).is_some());
+        assert_eq!(last, delta("a", "Hello"));
+    }
+}
