@@ -4,6 +4,7 @@
 //! | module | what it is for |
 //! |---|---|
 //! | [`cli`] | the commands, one file each; the doors into everything else |
+//! | [`tools`] | what the agent can do itself: the built-in tools |
 //! | [`tls`] | whom we trust on encrypted connections, and whose cryptography does the work |
 //! | [`telemetry`] | what is written to the log, and how much of it |
 //!
@@ -13,3 +14,4 @@ pub mod cli;
 pub mod ports;
 pub mod telemetry;
 pub mod tls;
+pub mod tools;
