@@ -4,6 +4,7 @@
 //! | module | what it is for |
 //! |---|---|
 //! | [`cli`] | the commands, one file each; the doors into everything else |
+//! | [`model`] | language models: OpenAI-compatible endpoints, and the built-in demo |
 //! | [`tools`] | what the agent can do itself: the built-in tools |
 //! | [`tls`] | whom we trust on encrypted connections, and whose cryptography does the work |
 //! | [`telemetry`] | what is written to the log, and how much of it |
@@ -11,6 +12,7 @@
 //! Dependencies point downwards: `cli` may use the others, they never use `cli` nor each other.
 
 pub mod cli;
+pub mod model;
 pub mod ports;
 pub mod telemetry;
 pub mod tls;
