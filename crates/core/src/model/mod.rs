@@ -4,6 +4,16 @@
 //! here. This module parses bytes and builds request bodies. It never opens a connection, never waits and never
 //! retries: that is the adapter's part (`src/model/`).
 
+mod arguments;
+mod chunk;
+mod fragments;
+mod inline;
+pub mod request;
+mod sse;
+pub mod stream;
+pub mod style;
+pub mod untrusted;
+
 use serde_json::Value;
 use thiserror::Error;
 
@@ -84,7 +94,7 @@ pub struct Prompt {
     pub thinking: bool,
 }
 
-/// One message of a prompt. Texts are already safe to send: see [`untrusted`](crate::model).
+/// One message of a prompt. Texts are already safe to send: see [`untrusted`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Message {
     /// The instructions; only ever the first.
