@@ -9,6 +9,7 @@
 
 pub mod authority;
 mod children;
+pub mod endpoint;
 pub mod footprint;
 pub mod isolation;
 pub mod network;
