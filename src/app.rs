@@ -1,0 +1,279 @@
+//! The composition root: from a validated configuration to an agent in a room. The only file that names concrete
+//! adapters; it decides nothing about conversations.
+
+use crate::config::{self, Config, ConfigError};
+use crate::http::{self, Health};
+use crate::model::{Demo, Endpoint, Key, Limits, OpenAi, SetupError};
+use crate::ports::{Model, Tools};
+use crate::room::{self, Access, ByteBudget, Counts, JoinError, JoinOptions, StreamLimits};
+use crate::session::{self, End, Options, Ports};
+use crate::store::memory::Memory;
+use crate::telemetry::metrics::Metrics;
+use crate::tools::BuiltIn;
+use sotto_core::engine::mask::Secrets;
+use sotto_core::engine::settings::{self, Settings};
+use sotto_core::ids::{Ids, Kind};
+use sotto_core::model::request::{RequestOptions, Sampling, Switch};
+use sotto_core::wire;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use thiserror::Error;
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+/// What of incoming packets and streams may wait in this process, over all its rooms.
+const INCOMING_BYTES: usize = 256 << 20;
+
+/// The parts of an agent, put together.
+pub struct App {
+    config: Config,
+    ports: Ports,
+    /// `None` for the built-in demo.
+    endpoints: Option<OpenAi>,
+    budget: ByteBudget,
+    counts: Arc<Counts>,
+    health: watch::Sender<Health>,
+}
+
+/// Why an agent could not be put together, or not get to work.
+#[derive(Debug, Error)]
+pub enum AppError {
+    /// The configuration lacks something.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The model cannot even be asked.
+    #[error(transparent)]
+    Model(#[from] SetupError),
+    /// The room could not be joined.
+    #[error(transparent)]
+    Join(#[from] JoinError),
+    /// Health and metrics cannot be served.
+    #[error("cannot listen on {0} for health and metrics: {1}; set SOTTO_HTTP_ADDR to another address, or to off")]
+    Http(SocketAddr, #[source] io::Error),
+}
+
+impl App {
+    /// Puts the parts together. Opens no connection yet.
+    pub fn new(config: Config) -> Result<Self, AppError> {
+        let endpoints = (!config.model.endpoints.is_empty()).then(|| open_ai(&config.model)).transpose()?;
+        let model: Arc<dyn Model> = match &endpoints {
+            Some(endpoints) => Arc::new(endpoints.clone()),
+            None => Arc::new(Demo::default()),
+        };
+        let ports = Ports {
+            model,
+            tools: Arc::new(built_in(&config.tools)),
+            store: Arc::new(Memory::default()),
+            metrics: Arc::new(Metrics::default()),
+        };
+        let budget = ByteBudget::new(INCOMING_BYTES);
+        let health = watch::channel(Health::Connecting).0;
+        Ok(Self { config, ports, endpoints, budget, counts: Arc::default(), health })
+    }
+
+    /// The configuration it was made from.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The endpoints, unless the demo answers.
+    pub fn endpoints(&self) -> Option<&OpenAi> {
+        self.endpoints.as_ref()
+    }
+
+    /// The model, whichever it is.
+    pub fn model(&self) -> &Arc<dyn Model> {
+        &self.ports.model
+    }
+
+    /// Serves health and metrics, if the configuration wants it, until the server is dropped.
+    pub async fn serve_http(&self) -> Result<Option<http::Server>, AppError> {
+        let Some(address) = self.config.http.addr else { return Ok(None) };
+        let metrics = Arc::clone(&self.ports.metrics);
+        let started = http::Server::start(address, self.health.subscribe(), metrics).await;
+        Ok(Some(started.map_err(|error| AppError::Http(address, error))?))
+    }
+
+    /// Asks the endpoints how they behave, before anyone can hear it; what fails now may work later.
+    pub async fn get_to_know_the_model(&self) {
+        let Some(endpoints) = &self.endpoints else {
+            info!("no SOTTO_MODEL_URL: the built-in demo model answers");
+            return;
+        };
+        for (endpoint, probe) in self.config.model.endpoints.iter().zip(endpoints.probe().await) {
+            let url = endpoint.url.shown();
+            match probe {
+                Ok(probe) => info!(url, model = endpoint.name.shown(), thinks = probe.thinks(), "the model answers"),
+                Err(failure) => warn!(url, "the model does not answer yet: {failure}"),
+            }
+        }
+    }
+
+    /// Joins a room and stays until it is over or `shutdown` becomes true.
+    pub async fn join(&self, room: &str, shutdown: watch::Receiver<bool>) -> Result<End, AppError> {
+        let (api_key, api_secret) = self.config.livekit.credentials()?;
+        let access = Access::Key { api_key: api_key.to_owned(), api_secret: api_secret.expose().to_owned() };
+        let identity = self.config.agent.identity.as_deref().map_or_else(random_identity, str::to_owned);
+        let limits = &self.config.limits;
+        let options = JoinOptions {
+            name: self.config.agent.name.to_string(),
+            topic: self.config.room.topic.as_deref().map(str::to_owned),
+            limits: StreamLimits {
+                bytes: limits.stream_bytes,
+                open_per_participant: limits.streams,
+                ..StreamLimits::default()
+            },
+            budget: self.budget.clone(),
+            allow_anonymous: self.config.room.allow_anonymous,
+            counts: Arc::clone(&self.counts),
+            ..JoinOptions::new(self.config.livekit.url.as_str(), access, room, &identity)
+        };
+        let joined = room::join(options).await?;
+        info!(room = joined.name, identity, "joined");
+        self.health.send_replace(Health::Good);
+        let mut leaving = shutdown.clone();
+        let health = self.health.clone();
+        let watching = tokio::spawn(async move {
+            if leaving.wait_for(|leave| *leave).await.is_ok() {
+                health.send_replace(Health::Leaving);
+            }
+        });
+        let end = session::run(joined, self.session(room), self.ports.clone(), shutdown).await;
+        watching.abort();
+        self.health.send_replace(Health::Connecting);
+        Ok(end)
+    }
+
+    fn session(&self, room: &str) -> Options {
+        let limits = &self.config.limits;
+        Options {
+            settings: self.settings(room),
+            limits: wire::Limits {
+                bytes: limits.stream_bytes,
+                depth: limits.depth,
+                keys: limits.keys,
+                content_bytes: limits.content_bytes,
+            },
+            drain: self.config.agent.drain_seconds,
+        }
+    }
+
+    fn settings(&self, room: &str) -> Settings {
+        let Config { agent, model, reasoning, tools, limits, budget, .. } = &self.config;
+        let main = model.endpoints.first();
+        let context_tokens = model.context_tokens as u64;
+        Settings {
+            conversation: room.to_owned(),
+            agent_name: agent.name.to_string(),
+            instructions: agent.instructions.to_string(),
+            greeting: agent.greeting.as_deref().map(str::to_owned),
+            language: agent.language.as_deref().map(str::to_owned),
+            interruption: match agent.interruption {
+                config::Interruption::Interrupt => settings::Interruption::Interrupt,
+                config::Interruption::Queue => settings::Interruption::Queue,
+            },
+            visibility: match reasoning.visibility {
+                config::Visibility::Full => settings::Visibility::Full,
+                config::Visibility::Hidden => settings::Visibility::Hidden,
+            },
+            thinking: main.is_none_or(|endpoint| endpoint.thinking != config::Thinking::Off),
+            effort: main.and_then(|endpoint| endpoint.effort.as_deref()).map(str::to_owned),
+            step_chars: reasoning.step_chars,
+            max_thinking: reasoning.max_seconds,
+            max_thinking_chars: reasoning.max_chars,
+            tools: self.ports.tools.specs(),
+            max_tool_rounds: tools.max_rounds,
+            tool_timeout: tools.timeout,
+            limits: settings::Limits {
+                messages_burst: limits.messages_burst,
+                messages_per_second: limits.messages_per_second,
+                others_burst: limits.others_burst,
+                others_per_second: limits.others_per_second,
+                waiting: limits.waiting,
+                content_bytes: limits.content_bytes,
+            },
+            budget: settings::Budget {
+                turn: settings::Spending {
+                    tokens: budget.turn_tokens,
+                    seconds: budget.turn_seconds.map(|limit| limit.as_secs()),
+                    tool_calls: budget.turn_tool_calls.map(|limit| u32::try_from(limit).unwrap_or(u32::MAX)),
+                },
+                conversation: settings::Spending {
+                    tokens: budget.conversation_tokens,
+                    seconds: budget.conversation_seconds.map(|limit| limit.as_secs()),
+                    tool_calls: budget.conversation_tool_calls.map(|limit| u32::try_from(limit).unwrap_or(u32::MAX)),
+                },
+            },
+            context_tokens,
+            answer_tokens: main.and_then(|endpoint| endpoint.max_tokens).map_or(4_096, u64::from).min(context_tokens / 2),
+            secrets: Secrets::new(self.config.secrets().map(str::to_owned)),
+            ..Settings::default()
+        }
+    }
+}
+
+/// `agent-` and something that nobody else in the room is called.
+fn random_identity() -> String {
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).expect("the system has randomness");
+    let id = Ids::from_seed(seed).next(Kind::Message);
+    format!("agent-{}", &id[id.len() - 12..])
+}
+
+fn built_in(tools: &config::Tools) -> BuiltIn {
+    let names: Vec<&str> = tools
+        .builtin
+        .iter()
+        .map(|tool| match tool {
+            config::BuiltinTool::Time => "time",
+            config::BuiltinTool::Calculator => "calculator",
+        })
+        .collect();
+    BuiltIn::only(&names).expect("the configuration knows no other names")
+}
+
+fn open_ai(model: &config::Model) -> Result<OpenAi, SetupError> {
+    let endpoints = model.endpoints.iter().map(endpoint).collect();
+    let limits = Limits {
+        first_token: model.first_token_timeout,
+        between_chunks: model.chunk_timeout,
+        total: model.total_timeout,
+        retries: model.retries,
+        max_concurrent: model.max_concurrent,
+        ..Limits::default()
+    };
+    OpenAi::new(endpoints, limits)
+}
+
+fn endpoint(endpoint: &config::Endpoint) -> Endpoint {
+    Endpoint {
+        url: endpoint.url.to_string(),
+        key: endpoint.key.as_ref().and_then(|key| Key::new(key.expose())),
+        starts_inside: match endpoint.thinking {
+            config::Thinking::Auto => None,
+            config::Thinking::On | config::Thinking::Off => Some(false),
+            config::Thinking::Inside => Some(true),
+        },
+        find_switch: endpoint.switch == config::Switch::Auto,
+        request: RequestOptions {
+            model: endpoint.name.to_string(),
+            switch: match endpoint.switch {
+                config::Switch::Auto | config::Switch::Template => Switch::TemplateKwargs,
+                config::Switch::TopLevel => Switch::TopLevel,
+                config::Switch::Effort => Switch::Effort,
+                config::Switch::OpenRouter => Switch::OpenRouter,
+                config::Switch::None => Switch::None,
+            },
+            effort: endpoint.effort.as_deref().map(str::to_owned),
+            thinking_budget: endpoint.thinking_budget.map(u64::from),
+            sampling: Sampling {
+                temperature: endpoint.temperature,
+                top_p: endpoint.top_p,
+                top_k: endpoint.top_k.map(u64::from),
+            },
+            max_tokens: endpoint.max_tokens.map(u64::from),
+            extra: endpoint.extra.values().clone(),
+        },
+    }
+}

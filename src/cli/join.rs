@@ -1,0 +1,54 @@
+//! `sotto join`: the agent in one room.
+
+use crate::app::App;
+use crate::config::Config;
+use crate::session::End;
+use anyhow::{Context, bail};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tracing::info;
+
+/// Join one room as an agent and stay until told to leave.
+///
+/// Answers whoever writes there, with the model of SOTTO_MODEL_URL or, without one, with a built-in demo. SIGTERM and
+/// Ctrl-C let a running answer finish (agent.drain_seconds), then leave; a second one leaves at once.
+#[derive(clap::Args, Debug)]
+pub struct Arguments {
+    /// The room's name
+    room: String,
+}
+
+/// Runs until the room is over or a signal comes.
+pub async fn run(arguments: Arguments, config: Config) -> anyhow::Result<()> {
+    let app = App::new(config)?;
+    let server = app.serve_http().await?;
+    if let Some(server) = &server {
+        info!("health and metrics on http://{}", server.address());
+    }
+    app.get_to_know_the_model().await;
+    match app.join(&arguments.room, shutdown_on_signal()?).await? {
+        End::Left => Ok(()),
+        End::Closed(reason) => bail!("the room is over: {reason}"),
+    }
+}
+
+/// Becomes true at the first signal; the second ends the process.
+pub(super) fn shutdown_on_signal() -> anyhow::Result<watch::Receiver<bool>> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
+    let (leave, leaving) = watch::channel(false);
+    tokio::spawn(async move {
+        for count in 1.. {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            if count > 1 {
+                std::process::exit(130);
+            }
+            info!("leaving");
+            leave.send_replace(true);
+        }
+    });
+    Ok(leaving)
+}
