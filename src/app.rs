@@ -273,7 +273,7 @@ fn endpoint(endpoint: &config::Endpoint) -> Endpoint {
                 top_k: endpoint.top_k.map(u64::from),
             },
             max_tokens: endpoint.max_tokens.map(u64::from),
-            extra: endpoint.extra.values().clone(),
+            extra: (*endpoint.extra).clone(),
         },
     }
 }
