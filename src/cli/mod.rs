@@ -18,7 +18,7 @@ use std::process::ExitCode;
 
 /// A realtime voice-agent participant for LiveKit rooms.
 #[derive(Parser, Debug)]
-#[command(name = "sotto", version, max_term_width = 110, after_help = AFTER_HELP)]
+#[command(name = "sotto", version, after_help = AFTER_HELP)]
 pub struct Arguments {
     /// Read this configuration file; else that of `SOTTO_CONFIG`, ./sotto.toml or ./config/sotto.toml.
     #[arg(long, global = true, value_name = "FILE")]

@@ -15,11 +15,14 @@ use std::time::Duration;
 /// It is signed with `LIVEKIT_API_KEY` and `LIVEKIT_API_SECRET` (or what the configuration file says under `[livekit]`), and
 /// no server is asked. Whoever has it can join the room as IDENTITY until it expires: treat it like a password.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "\
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
 Examples:
   sotto token my-room alice
   sotto token my-room alice --name \"Alice Liddell\" --ttl 10m
-  sotto token my-room alice --json | jq -r .token")]
+  sotto token my-room alice --json | jq -r .token"
+)]
 pub struct Arguments {
     /// The room.
     #[arg(value_parser = NonEmptyStringValueParser::new())]
