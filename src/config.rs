@@ -78,7 +78,7 @@ impl Config {
         environment: &Environment,
     ) -> Result<Self, ConfigError> {
         let file = find_file(file, directory, environment)?;
-        let source = file.as_deref().map(|path| source::File::read(path)).transpose()?;
+        let source = file.as_deref().map(source::File::read).transpose()?;
         let mut reader = Reader::new(source, environment);
         let config = Self::read(&mut reader);
         reader.finish()?;

@@ -1,29 +1,51 @@
 //! The command line: what can be asked of `sotto`, and one module per command.
 //!
-//! This module parses and dispatches. It prepares what every command needs (log, TLS, runtime) and holds no logic of
-//! its own. `anyhow` is used here and in `main.rs` only.
+//! This module parses and dispatches. It prepares what every command needs (log, TLS, runtime, configuration) and holds
+//! no logic of its own. `anyhow` is used here and in `main.rs` only.
+//!
+//! A new command is a file, and one line each in the modules, in [`Command`] and in [`Arguments::run`].
 
 pub mod dev;
+pub mod token;
 
-use crate::{telemetry, tls};
+use crate::config::{Config, ConfigError};
+use crate::telemetry::{self, TelemetryError};
+use crate::tls;
 use anyhow::Context;
 use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
 
 /// A realtime voice-agent participant for LiveKit rooms.
 #[derive(Parser, Debug)]
-#[command(
-    name = "sotto",
-    version,
-    after_help = "SOTTO_LOG (or RUST_LOG) sets what is logged, e.g. SOTTO_LOG=debug."
-)]
+#[command(name = "sotto", version, after_help = AFTER_HELP)]
 pub struct Arguments {
+    /// Read this configuration file; else that of `SOTTO_CONFIG`, ./sotto.toml or ./config/sotto.toml.
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
 }
 
+const AFTER_HELP: &str = "\
+Examples:
+  sotto token my-room alice      a token that lets alice join my-room
+  sotto token --help             all about one command
+
+Configuration:
+  The file config/sotto.toml of the project lists every key. The environment goes before the file: key `url` of
+  [model] is SOTTO_MODEL_URL. LIVEKIT_URL, LIVEKIT_API_KEY and LIVEKIT_API_SECRET say which LiveKit server.
+  SOTTO_LOG (or RUST_LOG) sets what is logged, e.g. SOTTO_LOG=debug.
+
+Exit codes:
+  0  it did what was asked
+  1  it could not; the reason is on stderr
+  2  the arguments or the configuration are wrong";
+
 #[derive(Subcommand, Debug)]
 enum Command {
     Dev(dev::Arguments),
+    Token(token::Arguments),
 }
 
 impl Arguments {
@@ -31,9 +53,51 @@ impl Arguments {
     pub fn run(self) -> anyhow::Result<()> {
         telemetry::start()?;
         tls::choose_provider();
-        let runtime = tokio::runtime::Runtime::new().context("cannot start the async runtime")?;
+        // Read by the commands that need it: the others work with a broken one too.
+        let config = || Config::load(self.config.as_deref());
         match self.command {
-            Command::Dev(arguments) => runtime.block_on(dev::run(arguments)),
+            Command::Dev(arguments) => run_async(dev::run(arguments)),
+            Command::Token(arguments) => token::run(&arguments, &config()?),
         }
+    }
+}
+
+fn run_async(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    tokio::runtime::Runtime::new().context("cannot start the async runtime")?.block_on(command)
+}
+
+/// What the process says when a command has failed: see "Exit codes" above.
+pub fn exit_code(error: &anyhow::Error) -> ExitCode {
+    let is_misconfigured = error.is::<ConfigError>() || error.is::<TelemetryError>();
+    ExitCode::from(if is_misconfigured { 2 } else { 1 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn the_configuration_file_may_be_named_before_or_after_the_command() {
+        for line in [
+            ["sotto", "--config", "a.toml", "token", "room", "alice"],
+            ["sotto", "token", "--config", "a.toml", "room", "alice"],
+            ["sotto", "token", "room", "alice", "--config", "a.toml"],
+        ] {
+            let arguments = Arguments::try_parse_from(line).expect("good arguments");
+            assert_eq!(arguments.config, Some("a.toml".into()));
+        }
+    }
+
+    #[test]
+    fn a_wrong_configuration_has_an_exit_code_of_its_own() {
+        let missing = Config::load(Some("/nonexistent/sotto.toml".as_ref())).expect_err("no such file");
+        assert_eq!(exit_code(&anyhow::Error::from(missing).context("cannot start")), ExitCode::from(2));
+        assert_eq!(exit_code(&anyhow::anyhow!("the server is gone")), ExitCode::from(1));
     }
 }

@@ -223,7 +223,7 @@ impl File {
         // The message alone: the parser's whole report quotes the line, which may hold a secret.
         let table = DeTable::parse(text).map_err(|error| {
             let start = error.span().map_or(0, |span| span.start);
-            format!("{}: this is not TOML: {}; strings need quotes", at(start), error.message())
+            format!("{}: this line is not TOML: {}", at(start), error.message())
         })?;
         Ok(Self { entries: entries(table.into_inner(), &at) })
     }

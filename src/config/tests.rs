@@ -1,5 +1,7 @@
 //! Configuration as its users meet it: files and variables in, values or messages out.
 
+mod secrets;
+
 use super::*;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -44,7 +46,7 @@ fn shipped_with_all_keys() -> String {
     let is_key = |line: &str| line.starts_with(|c: char| c.is_ascii_lowercase());
     let lines =
         SHIPPED.lines().map(|line| line.strip_prefix('#').filter(|rest| is_key(rest)).unwrap_or(line));
-    lines.map(|line| format!("{line}\n")).collect()
+    lines.flat_map(|line| [line, "\n"]).collect()
 }
 
 mod the_shipped_file {
@@ -435,68 +437,5 @@ mod problems_are_told {
             error.to_string(),
             "livekit.api_key is not set; set LIVEKIT_API_KEY, or api_key under [livekit] in the configuration file"
         );
-    }
-}
-
-mod secrets {
-    use super::*;
-
-    const CANARY: &str = "canary-7f3a";
-
-    #[test]
-    fn are_listed_for_masking() {
-        let file = "[model]\nurl = 'http://a/v1'\nkey = 'main-key'\nextra = { user = '${USER_TOKEN}' }\n\
-                    [[model.fallback]]\nurl = 'http://b/v1'\nname = 'b'\nkey = '${OTHER}'\n";
-        let variables =
-            [("LIVEKIT_API_SECRET", "lk"), ("USER_TOKEN", "token"), ("OTHER", "other"), ("UNUSED", "no")];
-        let config = good(file, &variables);
-        let secrets: BTreeSet<_> = config.secrets().collect();
-        assert_eq!(secrets, BTreeSet::from(["lk", "main-key", "other", "token"]));
-        // Also the key of a model that is not asked.
-        let idle = good("", &[("SOTTO_MODEL_KEY", "idle")]);
-        assert_eq!(idle.secrets().collect::<Vec<_>>(), ["idle"]);
-    }
-
-    #[test]
-    fn are_not_shown_by_debug_output() {
-        let file = "[agent]\nname = 'a ${C}'\ngreeting = '${C}'\n\
-                    [model]\nurl = 'http://a/${C}/v1'\nkey = '${C}'\nextra = { a = ['${C}'] }\n\
-                    [[model.fallback]]\nurl = 'http://b/v1'\nname = '${C}'\nkey = 'canary-7f3a'\n";
-        let variables = [("C", CANARY), ("LIVEKIT_API_SECRET", CANARY)];
-        let config = good(file, &variables);
-        let shown = format!("{config:?} {config:#?} {:?}", variables.into_iter().collect::<Environment>());
-        assert!(!shown.contains(CANARY), "{shown}");
-        assert!(shown.contains("http://a/${C}/v1"), "{shown}");
-        assert_eq!(config.model.endpoints[0].url.as_str(), "http://a/canary-7f3a/v1");
-        assert_eq!(Secret::new(CANARY).to_string(), "[hidden]");
-    }
-
-    #[test]
-    fn are_not_shown_by_problems() {
-        let files = [
-            "[model]\nkey = 'canary-7f3a and more'\n",
-            "[model]\nkey = canary-7f3a\n",
-            "[model]\nkey = 'canary-7f3a\n",
-            "[model]\nkey = { a = 'canary-7f3a' }\n",
-            "[model]\nkye = 'canary-7f3a'\n",
-            "[model]\nextra = 'canary-7f3a'\n",
-            "[model]\nurl = 'https://user:canary-7f3a@host/v1'\n",
-            "[model]\nurl = 'https://host/v1?key=canary-7f3a'\n",
-            "[model]\nretries = '${C}'\n",
-            "[tools]\nbuiltin = ['${C}']\n",
-            "[agent]\ninstructions_file = '${C}'\n",
-            "[store]\nurl = 'postgres://user:canary-7f3a@host/db'\n",
-            "[livekit]\nurl = 'wss://canary-7f3a@host'\n",
-        ];
-        for file in files {
-            let problems = problems(file, &[("C", CANARY)]);
-            assert!(!problems.concat().contains(CANARY), "{problems:?}");
-        }
-        for variable in
-            ["SOTTO_MODEL_URL", "SOTTO_STORE_URL", "LIVEKIT_URL", "SOTTO_MODEL_KYE", "SOTTO_MODEL_EXTRA"]
-        {
-            let problems = problems("", &[(variable, CANARY)]);
-            assert!(!problems.concat().contains(CANARY), "{problems:?}");
-        }
     }
 }

@@ -24,13 +24,13 @@ pub enum Thinking {
 pub enum Switch {
     /// Found out.
     Auto,
-    /// `chat_template_kwargs.enable_thinking` (vLLM, SGLang, llama.cpp).
+    /// `chat_template_kwargs.enable_thinking` (vLLM, `SGLang`, llama.cpp).
     Template,
-    /// `enable_thinking` (DashScope).
+    /// `enable_thinking` (`DashScope`).
     TopLevel,
-    /// `reasoning_effort` (Ollama, OpenAI).
+    /// `reasoning_effort` (Ollama, `OpenAI`).
     Effort,
-    /// `reasoning` (OpenRouter).
+    /// `reasoning` (`OpenRouter`).
     OpenRouter,
     /// Not at all.
     None,
