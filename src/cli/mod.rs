@@ -5,7 +5,9 @@
 //!
 //! A new command is a file, and one line each in the modules, in [`Command`] and in [`Arguments::run`].
 
+pub mod check;
 pub mod dev;
+pub mod join;
 pub mod token;
 
 use crate::config::{Config, ConfigError};
@@ -29,6 +31,9 @@ pub struct Arguments {
 
 const AFTER_HELP: &str = "\
 Examples:
+  sotto dev                      a LiveKit server, the agent and a chat with it, all in this terminal
+  sotto check                    does everything that is configured work?
+  sotto join my-room             the agent joins my-room and stays
   sotto token my-room alice      a token that lets alice join my-room
   sotto token --help             all about one command
 
@@ -44,7 +49,9 @@ Exit codes:
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    Join(join::Arguments),
     Dev(dev::Arguments),
+    Check(check::Arguments),
     Token(token::Arguments),
 }
 
@@ -56,7 +63,9 @@ impl Arguments {
         // Read by the commands that need it: the others work with a broken one too.
         let config = || Config::load(self.config.as_deref());
         match self.command {
-            Command::Dev(arguments) => run_async(dev::run(arguments)),
+            Command::Join(arguments) => run_async(join::run(arguments, config()?)),
+            Command::Dev(arguments) => run_async(dev::run(arguments, config()?)),
+            Command::Check(arguments) => run_async(check::run(arguments, config()?)),
             Command::Token(arguments) => token::run(&arguments, &config()?),
         }
     }

@@ -1,0 +1,158 @@
+//! `sotto check`: does everything that is configured work? Tries each part for real and says what to do where it does not.
+
+use crate::app::App;
+use crate::config::{Config, Endpoint};
+use crate::model::Probe;
+use anyhow::bail;
+use livekit_api::access_token::{AccessToken, VideoGrants};
+use livekit_signaling::{SignalClient, SignalOptions};
+use serde_json::{Value, json};
+use sotto_core::model::style::{Field, Style};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// How long the server may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Try everything that is configured, and say what to do where it does not work.
+///
+/// Joins LiveKit for a moment (in a room of its own, hidden), and asks the model something tiny: does it stream, does it
+/// think, and how, does it call tools. The exit code is 0 if all is well.
+#[derive(clap::Args, Debug)]
+pub struct Arguments {
+    /// Print one JSON object instead
+    #[arg(long)]
+    json: bool,
+}
+
+/// One thing that was tried.
+#[derive(Debug)]
+struct Finding {
+    what: String,
+    good: bool,
+    text: String,
+    details: Value,
+}
+
+/// Tries everything, in order.
+pub async fn run(arguments: Arguments, config: Config) -> anyhow::Result<()> {
+    let mut findings = vec![Finding {
+        what: "configuration".to_owned(),
+        good: true,
+        text: "is valid".to_owned(),
+        details: Value::Null,
+    }];
+    findings.push(livekit(&config).await);
+    let app = App::new(config)?;
+    findings.extend(model(&app).await);
+    findings.push(Finding {
+        what: "store".to_owned(),
+        good: true,
+        text: "in memory: conversations last as long as the process".to_owned(),
+        details: json!({ "kind": "memory" }),
+    });
+    print(&findings, arguments.json);
+    let bad = findings.iter().filter(|finding| !finding.good).count();
+    if bad > 0 {
+        bail!("{bad} of {} checks failed", findings.len());
+    }
+    Ok(())
+}
+
+fn print(findings: &[Finding], json: bool) {
+    if json {
+        let checks: Vec<Value> = findings
+            .iter()
+            .map(|finding| json!({ "what": finding.what, "ok": finding.good, "text": finding.text, "details": finding.details }))
+            .collect();
+        println!("{}", json!({ "ok": findings.iter().all(|finding| finding.good), "checks": checks }));
+        return;
+    }
+    for Finding { what, good, text, .. } in findings {
+        println!("{} {what}: {text}", if *good { "✓" } else { "✗" });
+    }
+}
+
+async fn livekit(config: &Config) -> Finding {
+    let url = config.livekit.url.shown().to_owned();
+    let what = format!("LiveKit at {url}");
+    let finding = |good, text: String, details| Finding { what: what.clone(), good, text, details };
+    let (api_key, api_secret) = match config.livekit.credentials() {
+        Ok(credentials) => credentials,
+        Err(error) => return finding(false, error.to_string(), Value::Null),
+    };
+    let grants = VideoGrants {
+        room_join: true,
+        room: "sotto-check".to_owned(),
+        hidden: true,
+        can_publish: false,
+        can_subscribe: false,
+        ..VideoGrants::default()
+    };
+    let token = AccessToken::with_api_key(api_key, api_secret.expose())
+        .with_identity("sotto-check")
+        .with_grants(grants)
+        .to_jwt();
+    let token = match token {
+        Ok(token) => token,
+        Err(error) => return finding(false, format!("no token could be made: {error}"), Value::Null),
+    };
+    let mut options = SignalOptions::default();
+    options.region_failover = false;
+    let connected = timeout(PATIENCE, SignalClient::connect(&config.livekit.url, &token, options, None)).await;
+    match connected {
+        Err(_) => finding(false, format!("no answer within {} s; is it running, and is LIVEKIT_URL right?", PATIENCE.as_secs()), Value::Null),
+        Ok(Err(error)) => {
+            let text = error.to_string();
+            let remedy = if text.contains("401") {
+                "the key is refused: check LIVEKIT_API_KEY and LIVEKIT_API_SECRET"
+            } else {
+                "is it running, and is LIVEKIT_URL right?"
+            };
+            finding(false, format!("{remedy} ({text})"), Value::Null)
+        }
+        Ok(Ok((client, join, _events))) => {
+            client.close().await;
+            let version = join.server_info.map(|info| info.version).unwrap_or_default();
+            finding(true, format!("livekit-server {version} answers and accepts the key"), json!({ "version": version }))
+        }
+    }
+}
+
+async fn model(app: &App) -> Vec<Finding> {
+    let Some(endpoints) = app.endpoints() else {
+        let text = "the built-in demo answers; set SOTTO_MODEL_URL to use a real one".to_owned();
+        return vec![Finding { what: "model".to_owned(), good: true, text, details: json!({ "kind": "demo" }) }];
+    };
+    let probes = endpoints.probe().await;
+    app.config().model.endpoints.iter().zip(probes).map(|(endpoint, probe)| shown(endpoint, probe)).collect()
+}
+
+fn shown(endpoint: &Endpoint, probe: Result<Probe, sotto_core::model::Failure>) -> Finding {
+    let what = format!("model {} at {}", endpoint.name.shown(), endpoint.url.shown());
+    let probe = match probe {
+        Ok(probe) => probe,
+        Err(failure) => return Finding { what, good: false, text: failure.message, details: Value::Null },
+    };
+    let style = match probe.style {
+        None => "does not think",
+        Some(Style::Field(Field::Reasoning)) => "thinks (delta.reasoning)",
+        Some(Style::Field(Field::ReasoningContent)) => "thinks (delta.reasoning_content)",
+        Some(Style::Field(_)) => "thinks (a field of its own)",
+        Some(Style::Inline) => "thinks (inline, between tags)",
+        Some(Style::Inside) => "thinks (inline, its stream begins inside)",
+    };
+    let yes = |word: &'static str, yes: bool| if yes { word.to_owned() } else { format!("does not {}", word.trim_end_matches('s')) };
+    let streams = yes("streams", probe.streams);
+    let tools = if probe.calls_tools { "calls tools" } else { "did not call a tool when it should" };
+    let switch = format!("{:?}", probe.switch);
+    let stays = if probe.style_when_off.is_some() { ", also when told not to (see model.switch)" } else { "" };
+    Finding {
+        what,
+        good: probe.streams,
+        text: format!("answers, {streams}, {style}{stays}, {tools}"),
+        details: json!({
+            "streams": probe.streams, "thinks": probe.thinks(), "style": style, "calls_tools": probe.calls_tools, "switch": switch,
+        }),
+    }
+}
