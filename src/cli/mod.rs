@@ -5,13 +5,14 @@
 //!
 //! A new command is a file, and one line each in the modules, in [`Command`] and in [`Arguments::run`].
 
+pub mod chat;
 pub mod check;
 pub mod dev;
 pub mod join;
 pub mod token;
 
-use crate::config::{Config, ConfigError};
-use crate::telemetry::{self, TelemetryError};
+use crate::config::{self, Config, ConfigError, LogFormat};
+use crate::telemetry::{self, Format, TelemetryError};
 use crate::tls;
 use anyhow::Context;
 use clap::{Parser, Subcommand};
@@ -51,6 +52,7 @@ Exit codes:
 enum Command {
     Join(join::Arguments),
     Dev(dev::Arguments),
+    Chat(chat::Arguments),
     Check(check::Arguments),
     Token(token::Arguments),
 }
@@ -58,17 +60,27 @@ enum Command {
 impl Arguments {
     /// Runs the command to its end.
     pub fn run(self) -> anyhow::Result<()> {
-        telemetry::start()?;
+        let config = Config::load(self.config.as_deref());
+        start_log(config.as_ref().map_or(&Config::default().telemetry, |config| &config.telemetry))?;
         tls::choose_provider();
-        // Read by the commands that need it: the others work with a broken one too.
-        let config = || Config::load(self.config.as_deref());
+        let config = move || config;
         match self.command {
             Command::Join(arguments) => run_async(join::run(arguments, config()?)),
             Command::Dev(arguments) => run_async(dev::run(arguments, config()?)),
+            Command::Chat(arguments) => run_async(chat::run(arguments, config()?)),
             Command::Check(arguments) => run_async(check::run(arguments, config()?)),
             Command::Token(arguments) => token::run(&arguments, &config()?),
         }
     }
+}
+
+fn start_log(telemetry: &config::Telemetry) -> Result<(), TelemetryError> {
+    let format = match telemetry.format {
+        LogFormat::Auto => Format::Auto,
+        LogFormat::Pretty => Format::Pretty,
+        LogFormat::Json => Format::Json,
+    };
+    telemetry::start(&telemetry.log, format)
 }
 
 fn run_async(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {

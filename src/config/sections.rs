@@ -357,7 +357,7 @@ pub struct Telemetry {
 impl Telemetry {
     pub(super) fn read(section: &mut Section<'_, '_>) -> Self {
         Self {
-            log: section.or("log", "info".into(), value::log_filter),
+            log: section.or("log", "warn,sotto=info,sotto_core=info".into(), value::log_filter),
             format: section.or(
                 "format",
                 LogFormat::Auto,

@@ -8,8 +8,16 @@ pub mod metrics;
 use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 
-/// Ours in detail, everybody else only when something is wrong.
-const DEFAULT_FILTER: &str = "warn,sotto=info,sotto_core=info";
+/// How the log is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// For people on a terminal, JSON otherwise.
+    Auto,
+    /// For people.
+    Pretty,
+    /// One JSON object per line.
+    Json,
+}
 
 /// Why the log could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -29,24 +37,28 @@ pub enum TelemetryError {
     AlreadyStarted,
 }
 
-/// Starts the log, filtered by `SOTTO_LOG`, else `RUST_LOG`, else warnings and our own information.
-pub fn start() -> Result<(), TelemetryError> {
+/// Starts the log, filtered by `SOTTO_LOG`, else `RUST_LOG`, else by what is configured.
+pub fn start(configured: &str, format: Format) -> Result<(), TelemetryError> {
     let variable = |name| std::env::var(name).ok();
-    tracing_subscriber::fmt()
-        .with_env_filter(filter(variable("SOTTO_LOG"), variable("RUST_LOG"))?)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .try_init()
-        .map_err(|_| TelemetryError::AlreadyStarted)
+    let terminal = std::io::stderr().is_terminal();
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter(variable("SOTTO_LOG"), variable("RUST_LOG"), configured)?)
+        .with_writer(std::io::stderr);
+    let started = match format {
+        Format::Json => log.json().try_init(),
+        Format::Auto if !terminal => log.json().try_init(),
+        Format::Auto | Format::Pretty => log.with_ansi(terminal).try_init(),
+    };
+    started.map_err(|_| TelemetryError::AlreadyStarted)
 }
 
-/// The first of the two variables that is set and not blank decides.
-fn filter(sotto_log: Option<String>, rust_log: Option<String>) -> Result<EnvFilter, TelemetryError> {
+/// The first of the two variables that is set and not blank decides, else the configuration, which was checked.
+fn filter(sotto_log: Option<String>, rust_log: Option<String>, configured: &str) -> Result<EnvFilter, TelemetryError> {
     let chosen = [("SOTTO_LOG", sotto_log), ("RUST_LOG", rust_log)]
         .into_iter()
         .find_map(|(variable, value)| Some((variable, value.filter(|value| !value.trim().is_empty())?)));
     let Some((variable, value)) = chosen else {
-        return Ok(EnvFilter::new(DEFAULT_FILTER));
+        return Ok(EnvFilter::new(configured));
     };
     EnvFilter::try_new(&value).map_err(|error| TelemetryError::BadFilter {
         variable,
@@ -60,7 +72,7 @@ mod tests {
     use super::*;
 
     fn chosen(sotto_log: Option<&str>, rust_log: Option<&str>) -> String {
-        filter(sotto_log.map(Into::into), rust_log.map(Into::into)).expect("a valid filter").to_string()
+        filter(sotto_log.map(Into::into), rust_log.map(Into::into), "warn").expect("a valid filter").to_string()
     }
 
     #[test]
@@ -72,12 +84,12 @@ mod tests {
     #[test]
     fn a_blank_variable_counts_as_unset() {
         assert_eq!(chosen(Some(" "), Some("error")), "error");
-        assert_eq!(chosen(Some(""), None), chosen(None, None));
+        assert_eq!(chosen(Some(""), None), "warn");
     }
 
     #[test]
     fn a_bad_filter_is_refused_with_the_name_of_its_variable() {
-        let error = filter(None, Some("sotto=shout".into())).expect_err("shout is no level");
+        let error = filter(None, Some("sotto=shout".into()), "warn").expect_err("shout is no level");
         assert!(error.to_string().starts_with("RUST_LOG=\"sotto=shout\""), "{error}");
     }
 }
