@@ -5,7 +5,6 @@
 //! prompt may still need is held: old messages leave memory.
 
 use crate::model::ToolCall;
-use crate::time::Time;
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -43,7 +42,6 @@ pub(super) struct UserMessage {
     pub(super) text: String,
     /// It came through LiveKit's chat, whose senders read transcripts and no packets.
     pub(super) chat: bool,
-    pub(super) at: Time,
 }
 
 /// What the agent said.
@@ -160,7 +158,8 @@ impl Conversation {
         let branch = self.path(self.leaf);
         let key = self.insert(id, parent, Said::Agent(answer));
         // A message may have been added while this one was being answered: then that one stays the newest.
-        let newest_moved_on = self.leaf.is_some() && self.leaf != parent && parent.is_none_or(|p| branch.contains(&p));
+        let newest_moved_on =
+            self.leaf.is_some() && self.leaf != parent && parent.is_none_or(|p| branch.contains(&p));
         if newest_moved_on {
             self.adopt(parent, key);
         } else {
@@ -222,7 +221,10 @@ impl Conversation {
     /// Puts an answer between a message and what was added after it, so that the branch reads in the order of turns.
     fn adopt(&mut self, parent: Option<Key>, answer: Key) {
         let branch = self.path(self.leaf);
-        let child = branch.iter().copied().find(|&key| self.nodes.get(&key).is_some_and(|node| node.parent == parent));
+        let child = branch
+            .iter()
+            .copied()
+            .find(|&key| self.nodes.get(&key).is_some_and(|node| node.parent == parent));
         if let Some(child) = child
             && let Some(node) = self.nodes.get_mut(&child)
         {

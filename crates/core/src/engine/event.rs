@@ -28,6 +28,7 @@ pub struct Ticket(pub u64);
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "handed over once, one at a time")]
 pub enum Input {
     /// Someone is in the room.
     Joined(Participant),
@@ -233,7 +234,7 @@ pub enum TurnEnd {
     Stopped,
     /// A newer message of the same user took its place.
     Superseded,
-    /// It failed, and an ErrorMessage said so.
+    /// It failed, and an `ErrorMessage` said so.
     Failed,
 }
 

@@ -10,8 +10,8 @@ use super::{Complaint, Engine};
 use crate::ids::Kind;
 use crate::time::Time;
 use crate::wire::body::{
-    Acknowledgement, AssistantSentence, Body, Configuration, ControlStop, ControlVariation, StartAnswer, StopType,
-    VariationMode, self,
+    self, Acknowledgement, AssistantSentence, Body, Configuration, ControlStop, ControlVariation,
+    StartAnswer, StopType, VariationMode,
 };
 use crate::wire::{Envelope, Malformed};
 
@@ -49,7 +49,8 @@ impl Engine {
         let rate = if message { &mut person.messages } else { &mut person.others };
         if !rate.take(self.now) {
             self.count(Count::RateLimited);
-            let complaint = Complaint::later(429, "You send too much at once. Wait a little and send it again.");
+            let complaint =
+                Complaint::later(429, "You send too much at once. Wait a little and send it again.");
             // Whoever floods with anything else is not answered each time.
             if message || self.people.get(from, self.now).errors.take(self.now) {
                 self.complain(from, false, Some(about(&body, stanza)), complaint);
@@ -57,7 +58,10 @@ impl Engine {
             return;
         }
         if conversation.is_some_and(|conversation| conversation != self.settings.conversation) {
-            let complaint = Complaint::refusal(201, "There is no such conversation here. Leave conversationId blank for the room's own.");
+            let complaint = Complaint::refusal(
+                201,
+                "There is no such conversation here. Leave conversationId blank for the room's own.",
+            );
             return self.refuse(from, stanza, &body, complaint);
         }
         match body {
@@ -66,11 +70,20 @@ impl Engine {
             Body::ControlVariation(variation) => self.vary(from, stanza, variation),
             Body::Configuration(configuration) => self.configure(from, stanza, configuration),
             Body::ToolUseResult(_) | Body::ToolConsent(_) => {
-                let complaint = Complaint::refusal(202, "Nobody waits for this: no such tool request is open for you.");
+                let complaint =
+                    Complaint::refusal(202, "Nobody waits for this: no such tool request is open for you.");
                 self.refuse(from, stanza, &body, complaint);
             }
-            Body::AudioChunk(_) => self.hint(from, Hint::AudioChunk, "AudioChunk is not taken in yet and was ignored. Publish an audio track, or write."),
-            Body::Commentary(_) => self.hint(from, Hint::Commentary, "Commentary of clients is not taken in yet and was ignored."),
+            Body::AudioChunk(_) => self.hint(
+                from,
+                Hint::AudioChunk,
+                "AudioChunk is not taken in yet and was ignored. Publish an audio track, or write.",
+            ),
+            Body::Commentary(_) => self.hint(
+                from,
+                Hint::Commentary,
+                "Commentary of clients is not taken in yet and was ignored.",
+            ),
             Body::Acknowledgement(_) => {}
             // What only an agent sends, and what nobody knows.
             _ => self.count(Count::UnknownType),
@@ -85,12 +98,18 @@ impl Engine {
         }
         if !self.people.get(from, self.now).messages.take(self.now) {
             self.count(Count::RateLimited);
-            let complaint = Complaint::later(429, "You send too much at once. Wait a little and send it again.");
+            let complaint =
+                Complaint::later(429, "You send too much at once. Wait a little and send it again.");
             return self.complain(from, true, Some(id), complaint);
         }
         if text.len() > self.settings.limits.content_bytes {
             let most = self.settings.limits.content_bytes;
-            return self.complain(from, true, Some(id), Complaint::refusal(101, format!("The message is longer than {most} bytes.")));
+            return self.complain(
+                from,
+                true,
+                Some(id),
+                Complaint::refusal(101, format!("The message is longer than {most} bytes.")),
+            );
         }
         self.take_message(from, None, id, None, text);
     }
@@ -100,7 +119,8 @@ impl Engine {
         for _ in 0..packets {
             self.count(Count::QueueOverflow);
         }
-        let message = format!("{packets} of your packets were dropped unread: too much was waiting. Send them again.");
+        let message =
+            format!("{packets} of your packets were dropped unread: too much was waiting. Send them again.");
         self.complain(from, false, None, Complaint::later(504, message));
     }
 
@@ -154,13 +174,24 @@ impl Engine {
 
     fn user_message(&mut self, from: &str, stanza: i32, message: body::UserMessage) {
         if message.attachments.is_some() {
-            self.hint(from, Hint::Attachments, "Attachments are not taken in yet: the message is answered by its text.");
+            self.hint(
+                from,
+                Hint::Attachments,
+                "Attachments are not taken in yet: the message is answered by its text.",
+            );
         }
         self.take_message(from, Some(stanza), message.id, message.previous_id, message.content);
     }
 
     /// A message by packet (with its stanza) or by chat.
-    fn take_message(&mut self, from: &str, stanza: Option<i32>, id: String, previous: Option<String>, text: String) {
+    fn take_message(
+        &mut self,
+        from: &str,
+        stanza: Option<i32>,
+        id: String,
+        previous: Option<String>,
+        text: String,
+    ) {
         let chat = stanza.is_none();
         if let Some(complaint) = self.no_room() {
             return self.complain(from, chat, Some(id), complaint);
@@ -169,7 +200,10 @@ impl Engine {
             Familiar::New => {}
             Familiar::Same => return self.same_again(from, stanza, &id),
             Familiar::Different => {
-                let complaint = Complaint::refusal(202, "This id is taken by another message. Give each message an id of its own.");
+                let complaint = Complaint::refusal(
+                    202,
+                    "This id is taken by another message. Give each message an id of its own.",
+                );
                 self.complain(from, chat, Some(id), complaint);
                 if let Some(stanza) = stanza {
                     self.acknowledge(from, stanza, false);
@@ -186,7 +220,7 @@ impl Engine {
             text: text.clone(),
             at: self.now,
         };
-        let message = UserMessage { from: from.to_owned(), name, text, chat, at: self.now };
+        let message = UserMessage { from: from.to_owned(), name, text, chat };
         self.save(from, stanza, record, Accepted::Message { id, previous, message });
     }
 
@@ -205,7 +239,8 @@ impl Engine {
     fn same_again(&mut self, from: &str, stanza: Option<i32>, id: &str) {
         self.count(Count::Duplicate);
         let Some(stanza) = stanza else { return };
-        let is_it = |saving: &&mut Saving| matches!(&saving.what, Accepted::Message { id: other, .. } if other == id);
+        let is_it =
+            |saving: &&mut Saving| matches!(&saving.what, Accepted::Message { id: other, .. } if other == id);
         match self.saving.values_mut().find(is_it) {
             Some(saving) => saving.stanzas.push(stanza),
             None => self.acknowledge(from, stanza, true),
@@ -215,7 +250,8 @@ impl Engine {
     fn save(&mut self, from: &str, stanza: Option<i32>, record: Record, what: Accepted) {
         let ticket = self.outbox.ticket();
         self.outputs.push_back(Output::Save { ticket, record, durable: true });
-        let saving = Saving { from: from.to_owned(), stanzas: stanza.into_iter().collect(), arrived: self.now, what };
+        let saving =
+            Saving { from: from.to_owned(), stanzas: stanza.into_iter().collect(), arrived: self.now, what };
         self.saving.insert(ticket, saving);
     }
 
@@ -232,7 +268,8 @@ impl Engine {
                 Accepted::Message { id, message, .. } => (id, message.chat),
                 Accepted::Variation { target_id, .. } => (target_id, false),
             };
-            let complaint = Complaint::later(501, "It could not be stored and was not taken in. Send it again.");
+            let complaint =
+                Complaint::later(501, "It could not be stored and was not taken in. Send it again.");
             return self.complain(&from, chat, Some(about), complaint);
         }
         for stanza in stanzas {
@@ -242,7 +279,14 @@ impl Engine {
             Accepted::Message { id, previous, message } => {
                 let chat = message.chat;
                 let key = self.conversation.add_message(id.clone(), previous.as_deref(), message);
-                self.enqueue(Work { message: key, message_id: id, by: from, chat, go_on_from: None, arrived });
+                self.enqueue(Work {
+                    message: key,
+                    message_id: id,
+                    by: from,
+                    chat,
+                    go_on_from: None,
+                    arrived,
+                });
             }
             Accepted::Variation { target, target_id, mode, text } => {
                 self.begin_variation(from, arrived, target, &target_id, mode, text);
@@ -253,7 +297,8 @@ impl Engine {
     /// Puts work in line. A newer message of the same user takes the place of all that this user still waits for.
     fn enqueue(&mut self, work: Work) {
         if self.settings.interruption == Interruption::Interrupt {
-            let superseded: Vec<Work> = self.waiting.iter().filter(|other| other.by == work.by).cloned().collect();
+            let superseded: Vec<Work> =
+                self.waiting.iter().filter(|other| other.by == work.by).cloned().collect();
             self.waiting.retain(|other| other.by != work.by);
             for old in superseded {
                 self.close_unanswered(&old, TurnEnd::Superseded);
@@ -294,14 +339,24 @@ impl Engine {
         self.send(Audience::Streaming, Body::StartAnswer(start));
         let id = Some(self.ids.next(Kind::Sentence));
         let text = String::new();
-        let last = AssistantSentence { id, previous_id: answer, conversation_id, sequence: 1, text, is_final: Some(true), audio: None };
+        let last = AssistantSentence {
+            id,
+            previous_id: answer,
+            conversation_id,
+            sequence: 1,
+            text,
+            is_final: Some(true),
+            audio: None,
+        };
         self.send(Audience::Streaming, Body::AssistantSentence(last));
     }
 
     fn stop(&mut self, from: &str, stanza: i32, stop: ControlStop) {
         let target = stop.target_id.as_deref().filter(|target| !target.is_empty());
         let is_running = |target: &str| {
-            self.turn.as_ref().is_some_and(|turn| turn.work.message_id == target || turn.speaking.id == target)
+            self.turn
+                .as_ref()
+                .is_some_and(|turn| turn.work.message_id == target || turn.speaking.id == target)
         };
         let known = target.is_none_or(|target| {
             is_running(target)
@@ -310,15 +365,21 @@ impl Engine {
         });
         let running = target.is_none_or(is_running);
         if !known {
-            let complaint = Complaint::refusal(202, "There is nothing with this targetId. Leave it out to stop whatever is running.");
+            let complaint = Complaint::refusal(
+                202,
+                "There is nothing with this targetId. Leave it out to stop whatever is running.",
+            );
             return self.refuse(from, stanza, &Body::ControlStop(stop), complaint);
         }
         self.acknowledge(from, stanza, true);
         let stopped: Vec<Work> = match (stop.stop_type, target) {
             (StopType::All, _) => self.waiting.iter().filter(|work| work.by == from).cloned().collect(),
-            (StopType::Generation, Some(target)) => {
-                self.waiting.iter().filter(|work| work.message_id == target && work.by == from).cloned().collect()
-            }
+            (StopType::Generation, Some(target)) => self
+                .waiting
+                .iter()
+                .filter(|work| work.message_id == target && work.by == from)
+                .cloned()
+                .collect(),
             _ => Vec::new(),
         };
         self.waiting.retain(|work| !stopped.iter().any(|stopped| stopped.message == work.message));
@@ -336,15 +397,21 @@ impl Engine {
         let found = self.conversation.find(target_id);
         let said = found.and_then(|key| self.conversation.node(key)).map(|node| &node.said);
         let complaint = match (mode, said) {
-            (_, None) => Some(Complaint::refusal(202, "There is nothing with this targetId, or it is too long ago.")),
+            (_, None) => {
+                Some(Complaint::refusal(202, "There is nothing with this targetId, or it is too long ago."))
+            }
             (VariationMode::Edit, Some(Said::User(message))) if message.from != from => {
                 Some(Complaint::refusal(203, "Only its author may edit a message."))
             }
-            (VariationMode::Edit, Some(Said::Agent(_))) => Some(Complaint::refusal(202, "Only a user message can be edited.")),
+            (VariationMode::Edit, Some(Said::Agent(_))) => {
+                Some(Complaint::refusal(202, "Only a user message can be edited."))
+            }
             (VariationMode::Edit, _) if new_content.as_deref().is_none_or(|text| text.trim().is_empty()) => {
                 Some(Complaint::refusal(101, "An edit needs newContent."))
             }
-            (VariationMode::Continue, Some(Said::User(_))) => Some(Complaint::refusal(202, "Only an answer can be continued.")),
+            (VariationMode::Continue, Some(Said::User(_))) => {
+                Some(Complaint::refusal(202, "Only an answer can be continued."))
+            }
             (_, Some(Said::Agent(answer))) if answer.message.is_none() => {
                 Some(Complaint::refusal(202, "A greeting answers nothing and has no variation."))
             }
@@ -353,7 +420,8 @@ impl Engine {
         let target = match (complaint, found) {
             (None, Some(target)) => target,
             (complaint, _) => {
-                let complaint = complaint.unwrap_or_else(|| Complaint::refusal(202, "There is nothing with this targetId."));
+                let complaint = complaint
+                    .unwrap_or_else(|| Complaint::refusal(202, "There is nothing with this targetId."));
                 return self.refuse(from, stanza, &Body::ControlVariation(variation), complaint);
             }
         };
@@ -372,11 +440,21 @@ impl Engine {
         self.save(from, Some(stanza), record, Accepted::Variation { target, target_id, mode, text });
     }
 
-    fn begin_variation(&mut self, from: String, arrived: Time, target: Key, target_id: &str, mode: VariationMode, text: Option<String>) {
+    fn begin_variation(
+        &mut self,
+        from: String,
+        arrived: Time,
+        target: Key,
+        target_id: &str,
+        mode: VariationMode,
+        text: Option<String>,
+    ) {
         let Some(node) = self.conversation.node(target) else { return };
         let (message, go_on_from) = match (&node.said, mode) {
             (Said::User(_), _) => (target, None),
-            (Said::Agent(answer), VariationMode::Continue) => (answer.message.unwrap_or(target), Some(target)),
+            (Said::Agent(answer), VariationMode::Continue) => {
+                (answer.message.unwrap_or(target), Some(target))
+            }
             (Said::Agent(answer), _) => (answer.message.unwrap_or(target), None),
         };
         let Some(message_id) = self.conversation.node(message).map(|node| node.id.clone()) else {

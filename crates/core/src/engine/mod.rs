@@ -217,7 +217,8 @@ impl Engine {
 
     /// Tells one participant; one that came through LiveKit's chat reads transcripts and no packets.
     fn complain(&mut self, to: &str, chat: bool, about: Option<String>, complaint: Complaint) {
-        let message = self.settings.secrets.hide(&complaint.message).into_owned();
+        let Complaint { code, severity, recoverable, message } = complaint;
+        let message = self.settings.secrets.hide(&message).into_owned();
         let id = self.ids.next(Kind::Error);
         if chat {
             let segment = id.clone();
@@ -232,13 +233,13 @@ impl Engine {
         let error = ErrorMessage {
             id,
             conversation_id: self.settings.conversation.clone(),
-            code: complaint.code,
+            code,
             message,
-            severity: complaint.severity,
-            recoverable: complaint.recoverable,
+            severity,
+            recoverable,
             originating_id: about,
         };
-        if complaint.code == 501 {
+        if code == 501 {
             // It may be about the very store that everything else waits for.
             self.outbox.send_at_once(to.to_owned(), Body::ErrorMessage(error), &mut self.outputs);
         } else {
@@ -258,7 +259,9 @@ impl Engine {
         } else {
             return None;
         };
-        let message = format!("This conversation has used up its {what}. Go on in a new room, or ask for a larger budget.");
+        let message = format!(
+            "This conversation has used up its {what}. Go on in a new room, or ask for a larger budget."
+        );
         Some(Complaint::refusal(429, message))
     }
 

@@ -54,7 +54,13 @@ impl Outbox {
     }
 
     /// Numbers a message and sends it to its audience. Kept ones go out once they are stored, the others in their turn.
-    pub(super) fn send(&mut self, people: &People, audience: Audience, body: Body, outputs: &mut VecDeque<Output>) {
+    pub(super) fn send(
+        &mut self,
+        people: &People,
+        audience: Audience,
+        body: Body,
+        outputs: &mut VecDeque<Output>,
+    ) {
         let to = people.recipients(&audience);
         let kept = is_kept(&body) && people.has(&audience);
         if to.is_none() && !kept {

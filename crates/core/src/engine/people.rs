@@ -107,7 +107,8 @@ impl People {
             person.present = false;
             person.left = now;
         }
-        let absent = |known: &BTreeMap<String, Person>| known.values().filter(|person| !person.present).count();
+        let absent =
+            |known: &BTreeMap<String, Person>| known.values().filter(|person| !person.present).count();
         while absent(&self.known) > MAX_ABSENT {
             let gone = self.known.iter().filter(|(_, person)| !person.present);
             let oldest = gone.min_by_key(|(_, person)| person.left).map(|(identity, _)| identity.clone());
@@ -134,7 +135,11 @@ impl People {
 
     /// The name to use for someone: what it calls itself, else its identity.
     pub(super) fn name<'a>(&'a self, identity: &'a str) -> &'a str {
-        self.known.get(identity).map(|person| person.name.as_str()).filter(|name| !name.is_empty()).unwrap_or(identity)
+        self.known
+            .get(identity)
+            .map(|person| person.name.as_str())
+            .filter(|name| !name.is_empty())
+            .unwrap_or(identity)
     }
 
     pub(super) fn language(&self, identity: &str) -> Option<&str> {
@@ -153,7 +158,9 @@ impl People {
             Audience::Streaming => person.streams(),
             Audience::Whole => !person.streams(),
             Audience::Feature(feature) => person.lists(feature),
-            Audience::ReasoningFeature(feature) => self.visibility == Visibility::Full && person.lists(feature),
+            Audience::ReasoningFeature(feature) => {
+                self.visibility == Visibility::Full && person.lists(feature)
+            }
             Audience::One(_) => false,
         }
     }

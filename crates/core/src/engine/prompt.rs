@@ -90,7 +90,8 @@ impl Memory {
         let mut messages = Vec::from_iter(system);
         messages.extend(past.into_iter().skip(begin).flat_map(|(_, messages)| messages));
         if question.go_on {
-            messages.push(Message::User("Go on from where you stopped, without repeating anything.".to_owned()));
+            messages
+                .push(Message::User("Go on from where you stopped, without repeating anything.".to_owned()));
         }
         messages.extend_from_slice(question.tool_loop);
         let tools = if question.tools { settings.tools.clone() } else { Vec::new() };
@@ -100,7 +101,8 @@ impl Memory {
     /// How many messages at the beginning of the past are left out.
     fn begin(&mut self, settings: &Settings, past: &[(Key, Vec<Message>)], fixed: usize) -> usize {
         let sizes: Vec<usize> = past.iter().map(|(_, messages)| messages.iter().map(bytes).sum()).collect();
-        let budget = settings.context_tokens.saturating_sub(settings.answer_tokens).max(settings.context_tokens / 4);
+        let budget =
+            settings.context_tokens.saturating_sub(settings.answer_tokens).max(settings.context_tokens / 4);
         let cost = |memory: &Self, begin: usize| memory.tokens(fixed + sizes[begin..].iter().sum::<usize>());
         let mut begin =
             self.first.and_then(|first| past.iter().position(|&(key, _)| key == first)).unwrap_or(0);
@@ -128,7 +130,9 @@ pub(super) fn bytes(message: &Message) -> usize {
             Message::System(text) | Message::User(text) => text.len(),
             Message::Assistant { text, reasoning, calls } => {
                 let arguments = |call: &crate::model::ToolCall| {
-                    call.arguments.as_ref().map_or(0, |map| map.iter().map(|(k, v)| k.len() + v.to_string().len() + 6).sum())
+                    call.arguments
+                        .as_ref()
+                        .map_or(0, |map| map.iter().map(|(k, v)| k.len() + v.to_string().len() + 6).sum())
                 };
                 text.len()
                     + reasoning.as_ref().map_or(0, String::len)
@@ -148,7 +152,8 @@ fn instructions(settings: &Settings, people: &People, asker: &str, now: Time) ->
         .replace("{users}", &users.join(", "));
     if let Some(language) = people.language(asker).or(settings.language.as_deref()) {
         // A language tag is short; anything else that a client sends there is not one.
-        let tag: String = language.chars().filter(|c| c.is_ascii_alphanumeric() || "-_".contains(*c)).take(20).collect();
+        let tag: String =
+            language.chars().filter(|c| c.is_ascii_alphanumeric() || "-_".contains(*c)).take(20).collect();
         if !tag.is_empty() {
             let _ = write!(text, "\n\nAnswer in this language unless asked otherwise: {tag}");
         }
@@ -161,7 +166,8 @@ fn messages(conversation: &Conversation, key: Key, several: bool) -> Vec<Message
         None => Vec::new(),
         Some(Said::User(user)) => {
             let text = neutralise(&user.text);
-            let text = if several { format!("{}: {text}", quoted_name(&user.name)) } else { text.into_owned() };
+            let text =
+                if several { format!("{}: {text}", quoted_name(&user.name)) } else { text.into_owned() };
             vec![Message::User(text)]
         }
         Some(Said::Agent(answer)) => {

@@ -74,7 +74,8 @@ mod tests {
     #[test]
     fn a_window_never_holds_more_than_its_count() {
         let mut window = Window::new(5, Duration::from_secs(10));
-        let passed: Vec<u64> = (0..40).map(|second| second * 500).filter(|&now| window.take(Time(now))).collect();
+        let passed: Vec<u64> =
+            (0..40).map(|second| second * 500).filter(|&now| window.take(Time(now))).collect();
         assert_eq!(passed, [0, 500, 1_000, 1_500, 2_000, 10_000, 10_500, 11_000, 11_500, 12_000]);
     }
 }

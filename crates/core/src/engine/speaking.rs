@@ -18,6 +18,7 @@ pub(super) enum Spoken {
 }
 
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "four facts that do not depend on each other")]
 pub(super) struct Speaking {
     /// The answer's id.
     pub(super) id: String,

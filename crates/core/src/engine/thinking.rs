@@ -60,7 +60,14 @@ impl Thinking {
     }
 
     /// The model thinks on. `live` says whether anyone wants to see pieces.
-    pub(super) fn push(&mut self, text: &str, live: bool, secrets: &Secrets, ids: &mut Ids, now: Time) -> Vec<Thought> {
+    pub(super) fn push(
+        &mut self,
+        text: &str,
+        live: bool,
+        secrets: &Secrets,
+        ids: &mut Ids,
+        now: Time,
+    ) -> Vec<Thought> {
         self.since.get_or_insert(now);
         self.chars += text.chars().count();
         let text = self.mask.push(secrets, text);

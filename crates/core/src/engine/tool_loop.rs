@@ -21,7 +21,7 @@ const RESULT_CHARS: usize = 16_000;
 pub(super) struct Run {
     call: ToolCall,
     id: RunId,
-    /// The id of the ToolUseRequest, where the room was shown one.
+    /// The id of the `ToolUseRequest`, where the room was shown one.
     shown: Option<String>,
     /// When the answer is given up.
     pub(super) deadline: Option<Time>,
@@ -57,7 +57,10 @@ impl Engine {
         let arguments = match &run.call.arguments {
             _ if !known => {
                 let names: Vec<&str> = self.settings.tools.iter().map(|tool| tool.name.as_str()).collect();
-                run.outcome = Some(Err(("unknown_tool", format!("There is no such tool. There are: {}", names.join(", ")))));
+                run.outcome = Some(Err((
+                    "unknown_tool",
+                    format!("There is no such tool. There are: {}", names.join(", ")),
+                )));
                 return;
             }
             Err(_) => {
@@ -83,7 +86,12 @@ impl Engine {
         run.shown = Some(id);
         let timeout = self.settings.tool_timeout;
         run.deadline = Some(self.now + timeout);
-        self.outputs.push_back(Output::RunTool { run: run.id, name: run.call.name.clone(), arguments, timeout });
+        self.outputs.push_back(Output::RunTool {
+            run: run.id,
+            name: run.call.name.clone(),
+            arguments,
+            timeout,
+        });
     }
 
     /// A tool has ended.
@@ -105,7 +113,8 @@ impl Engine {
 
     /// Gives up on tools whose time is over.
     pub(super) fn wake_tools(&mut self, turn: &mut Turn) -> Next {
-        let late = |run: &&Run| run.outcome.is_none() && run.deadline.is_some_and(|deadline| deadline <= self.now);
+        let late =
+            |run: &&Run| run.outcome.is_none() && run.deadline.is_some_and(|deadline| deadline <= self.now);
         let late: Vec<RunId> = turn.runs.iter().filter(late).map(|run| run.id).collect();
         if late.is_empty() {
             return Next::Wait;
@@ -177,8 +186,7 @@ impl Engine {
                 Ok(value) => (Some(value.clone()), None),
                 Err(error) => (None, Some(error.clone())),
             };
-            let (error_code, error_message) =
-                error.map(|(word, message)| (word.to_owned(), message)).unzip();
+            let (error_code, error_message) = error.map(|(word, message)| (word.to_owned(), message)).unzip();
             results.push(ToolUseResult {
                 id: self.ids.next(Kind::ToolResult),
                 request_id,

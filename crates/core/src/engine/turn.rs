@@ -113,6 +113,12 @@ impl Turn {
         }
     }
 
+    fn ask_without_thinking(&mut self) -> Next {
+        self.asked_again = true;
+        self.think = false;
+        Next::Ask
+    }
+
     pub(super) fn tokens(&self) -> u64 {
         self.usage.input + self.usage.output
     }
@@ -205,9 +211,14 @@ impl Engine {
             Chunk::Reasoning(text) => {
                 turn.thought.push_str(&text);
                 let live = self.people.has(&LIVE_REASONING);
-                let thoughts = turn.thinking.push(&text, live, &self.settings.secrets, &mut self.ids, self.now);
+                let thoughts =
+                    turn.thinking.push(&text, live, &self.settings.secrets, &mut self.ids, self.now);
                 self.show_thoughts(turn, thoughts);
-                if turn.thinking.chars > self.settings.max_thinking_chars { self.thought_too_long(turn) } else { Next::Wait }
+                if turn.thinking.chars > self.settings.max_thinking_chars {
+                    self.thought_too_long(turn)
+                } else {
+                    Next::Wait
+                }
             }
             Chunk::Text(text) => {
                 turn.said.push_str(&text);
@@ -218,7 +229,10 @@ impl Engine {
                 let spoken = turn.speaking.push(&text);
                 self.say(turn, spoken);
                 if turn.speaking.chars > self.settings.max_answer_chars {
-                    return Next::End(TurnEnd::Answered, Some(Complaint::notice("The answer was cut: it was too long.")));
+                    return Next::End(
+                        TurnEnd::Answered,
+                        Some(Complaint::notice("The answer was cut: it was too long.")),
+                    );
                 }
                 Next::Wait
             }
@@ -232,7 +246,9 @@ impl Engine {
                 turn.counted += 1;
                 turn.usage.input += usage.input;
                 turn.usage.output += usage.output;
-                let add = |sum: Option<u64>, more: Option<u64>| sum.map_or(more, |sum| Some(sum + more.unwrap_or(0)));
+                let add = |sum: Option<u64>, more: Option<u64>| {
+                    sum.map_or(more, |sum| Some(sum + more.unwrap_or(0)))
+                };
                 turn.usage.reasoning = add(turn.usage.reasoning, usage.reasoning);
                 turn.usage.cached = add(turn.usage.cached, usage.cached);
                 match self.over_turn_budget(turn) {
@@ -254,7 +270,7 @@ impl Engine {
         }
         let silent = turn.said.trim().is_empty();
         if silent && !turn.thought.trim().is_empty() && !turn.asked_again && finish != Finish::Filtered {
-            return self.ask_without_thinking(turn);
+            return turn.ask_without_thinking();
         }
         let notice = match finish {
             Finish::Length if !silent => Some("The answer was cut: the model met its limit of tokens."),
@@ -270,12 +286,6 @@ impl Engine {
         Next::End(TurnEnd::Answered, notice.map(Complaint::notice))
     }
 
-    fn ask_without_thinking(&mut self, turn: &mut Turn) -> Next {
-        turn.asked_again = true;
-        turn.think = false;
-        Next::Ask
-    }
-
     fn thought_too_long(&mut self, turn: &mut Turn) -> Next {
         self.close_request(turn);
         self.pause_thinking(turn);
@@ -283,7 +293,7 @@ impl Engine {
             let notice = "The model thought too long and gave no answer. Asking for less at once may help.";
             return Next::End(TurnEnd::Answered, Some(Complaint::notice(notice)));
         }
-        self.ask_without_thinking(turn)
+        turn.ask_without_thinking()
     }
 
     /// Time has passed for the running turn.
@@ -307,7 +317,8 @@ impl Engine {
     pub(super) fn turn_timeout(&self) -> Option<Time> {
         let turn = self.turn.as_ref()?;
         let thinking = turn.thinking.since().map(|since| since + self.settings.max_thinking);
-        let seconds = self.settings.budget.turn.seconds.map(|s| turn.work.arrived + std::time::Duration::from_secs(s));
+        let seconds =
+            self.settings.budget.turn.seconds.map(|s| turn.work.arrived + std::time::Duration::from_secs(s));
         let tools = turn.runs.iter().filter_map(|run| run.deadline);
         [turn.thinking.due(), thinking, seconds].into_iter().flatten().chain(tools).min()
     }
@@ -356,7 +367,8 @@ impl Engine {
         }
         if !text.is_empty() || !turn.calls.is_empty() {
             let parent = turn.work.go_on_from.unwrap_or(turn.work.message);
-            let said = Answer { message: Some(turn.work.message), text, calls: std::mem::take(&mut turn.calls) };
+            let said =
+                Answer { message: Some(turn.work.message), text, calls: std::mem::take(&mut turn.calls) };
             self.conversation.add_answer(turn.speaking.id.clone(), Some(parent), said);
         }
         if let Some(complaint) = complaint {
@@ -437,7 +449,14 @@ impl Engine {
                 Thought::Step { id, index: step_index, text: content } => {
                     turn.first_step.get_or_insert(self.now);
                     let previous_id = previous_id.clone();
-                    let body = ReasoningStep { id, conversation_id, previous_id, content, step_index, total_steps: None };
+                    let body = ReasoningStep {
+                        id,
+                        conversation_id,
+                        previous_id,
+                        content,
+                        step_index,
+                        total_steps: None,
+                    };
                     self.send(Audience::Reasoning, Body::ReasoningStep(body));
                 }
             }

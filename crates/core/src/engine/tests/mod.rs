@@ -1,9 +1,12 @@
 //! The engine's behaviour, as scripts: what happens at which time, and what must come of it. See `script.rs` for the
 //! form; the scripts are in `scenarios/`, one file per subject.
 
+#![expect(clippy::disallowed_methods, reason = "a test may read its scripts")]
+
 mod render;
 mod script;
 
+use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
@@ -35,7 +38,12 @@ fn scenarios() {
         }
     }
     assert!(count >= 1, "no scenario was found");
-    assert!(update || failures.is_empty(), "{} of {count} scenarios differ:\n{}", failures.len(), failures.join("\n"));
+    assert!(
+        update || failures.is_empty(),
+        "{} of {count} scenarios differ:\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
 }
 
 fn difference(expected: &str, found: &str) -> String {
@@ -45,12 +53,12 @@ fn difference(expected: &str, found: &str) -> String {
         match (expected.next(), found.next()) {
             (None, None) => return text,
             (Some(expected), Some(found)) if expected == found => {
-                text.push_str(&format!("\n  {expected}"));
+                let _ = write!(text, "\n  {expected}");
             }
             (old, new) => {
-                text.push_str(&format!("\n- {}\n+ {}", old.unwrap_or(""), new.unwrap_or("")));
+                let _ = write!(text, "\n- {}\n+ {}", old.unwrap_or(""), new.unwrap_or(""));
                 for line in found {
-                    text.push_str(&format!("\n+ {line}"));
+                    let _ = write!(text, "\n+ {line}");
                 }
                 return text;
             }

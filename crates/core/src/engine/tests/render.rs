@@ -9,6 +9,7 @@ use std::fmt::Write;
 
 /// What a scenario wants to see besides the essentials.
 #[derive(Debug, Default, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "what is shown, one by one")]
 pub(super) struct Show {
     pub(super) transcript: bool,
     pub(super) prompt: bool,
@@ -56,7 +57,9 @@ pub(super) fn output(output: &Output, show: Show, names: &mut Names) -> Option<S
             let what = match record {
                 Record::Message { id, .. } => format!("message {id}"),
                 Record::Variation { target, .. } => format!("variation of {}", names.shorten(target)),
-                Record::Answer { message, end, .. } => format!("end {end:?} of {}", message.as_deref().unwrap_or("-")),
+                Record::Answer { message, end, .. } => {
+                    format!("end {end:?} of {}", message.as_deref().unwrap_or("-"))
+                }
                 Record::Stanza { number, .. } => format!("stanza {number}"),
             };
             format!("save {} {what}{}", ticket.0, if *durable { ", synced" } else { "" })
@@ -68,7 +71,8 @@ pub(super) fn output(output: &Output, show: Show, names: &mut Names) -> Option<S
             };
             let envelope = wire::decode(bytes, &wire::Limits::default()).expect("what we encode we can read");
             let number = if show.numbers {
-                let previous = envelope.meta.get("sotto.prev").map_or(String::new(), |previous| format!("<{previous}"));
+                let previous =
+                    envelope.meta.get("sotto.prev").map_or(String::new(), |previous| format!("<{previous}"));
                 format!(" {}{previous}", envelope.stanza)
             } else {
                 String::new()
@@ -82,7 +86,9 @@ pub(super) fn output(output: &Output, show: Show, names: &mut Names) -> Option<S
             }
             match transcript {
                 Transcript::Begin { segment } => format!("transcript {} begins", names.shorten(segment)),
-                Transcript::Delta { segment, text } => format!("transcript {} {text:?}", names.shorten(segment)),
+                Transcript::Delta { segment, text } => {
+                    format!("transcript {} {text:?}", names.shorten(segment))
+                }
                 Transcript::End { segment } => format!("transcript {} ends", names.shorten(segment)),
             }
         }
@@ -120,12 +126,21 @@ fn body(body: &Body, names: &mut Names) -> String {
             format!("ack {}{}", ack.acknowledged_stanza_id, if ack.success { "" } else { " refused" })
         }
         Body::ErrorMessage(error) => {
-            let about = error.originating_id.as_deref().map_or(String::new(), |id| format!(" about {}", names.shorten(id)));
+            let about = error
+                .originating_id
+                .as_deref()
+                .map_or(String::new(), |id| format!(" about {}", names.shorten(id)));
             let again = if error.recoverable { ", recoverable" } else { "" };
             format!("error {}{again}{about}: {}", error.code, error.message)
         }
         Body::ReasoningStep(step) => {
-            format!("step {} {} of {}: {:?}", step.step_index, names.shorten(&step.id), step.previous_id, step.content)
+            format!(
+                "step {} {} of {}: {:?}",
+                step.step_index,
+                names.shorten(&step.id),
+                step.previous_id,
+                step.content
+            )
         }
         Body::ReasoningDelta(delta) => {
             format!("delta {} {}: {:?}", delta.step_index, names.shorten(&delta.id), delta.delta)
@@ -133,14 +148,24 @@ fn body(body: &Body, names: &mut Names) -> String {
         Body::StartAnswer(start) => format!("start {} to {:?}", names.shorten(&start.id), start.previous_id),
         Body::AssistantSentence(sentence) => {
             let last = if sentence.is_final == Some(true) { ", final" } else { "" };
-            format!("sentence {}{last} of {}: {:?}", sentence.sequence, names.shorten(&sentence.previous_id), sentence.text)
+            format!(
+                "sentence {}{last} of {}: {:?}",
+                sentence.sequence,
+                names.shorten(&sentence.previous_id),
+                sentence.text
+            )
         }
         Body::AssistantMessage(whole) => {
             format!("whole {} to {}: {:?}", names.shorten(&whole.id), whole.previous_id, whole.content)
         }
         Body::ToolUseRequest(request) => {
             let parameters = serde_json::Value::Object(request.parameters.clone());
-            format!("tool {} for {}: {} {parameters}", names.shorten(&request.id), request.message_id, request.tool_name)
+            format!(
+                "tool {} for {}: {} {parameters}",
+                names.shorten(&request.id),
+                request.message_id,
+                request.tool_name
+            )
         }
         Body::ToolUseResult(result) => {
             let request = names.shorten(&result.request_id);

@@ -26,6 +26,7 @@ use crate::wire::body::{
 use crate::wire::{Envelope, Malformed};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::time::Duration;
 
 /// The moment at which every script begins.
@@ -54,7 +55,7 @@ pub(super) fn run(scenario: &str) -> String {
             for pair in words(pairs) {
                 set(&pair, &mut settings, &mut show, &mut slow_store);
             }
-            written.push_str(&format!("{line}\n"));
+            let _ = writeln!(written, "{line}");
             continue;
         }
         let player = player.get_or_insert_with(|| Player::new(settings.clone(), show, slow_store));
@@ -67,8 +68,13 @@ fn set(pair: &str, settings: &mut Settings, show: &mut Show, slow_store: &mut bo
     let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
     let number = || value.parse::<u64>().unwrap_or_else(|_| panic!("{key} needs a number"));
     match key {
-        "interruption" => settings.interruption = if value == "queue" { Interruption::Queue } else { Interruption::Interrupt },
-        "visibility" => settings.visibility = if value == "hidden" { Visibility::Hidden } else { Visibility::Full },
+        "interruption" => {
+            settings.interruption =
+                if value == "queue" { Interruption::Queue } else { Interruption::Interrupt }
+        }
+        "visibility" => {
+            settings.visibility = if value == "hidden" { Visibility::Hidden } else { Visibility::Full }
+        }
         "greeting" => settings.greeting = Some(value.to_owned()),
         "instructions" => settings.instructions = value.to_owned(),
         "language" => settings.language = Some(value.to_owned()),
@@ -109,7 +115,11 @@ fn set(pair: &str, settings: &mut Settings, show: &mut Show, slow_store: &mut bo
 }
 
 fn tool(name: &str) -> ToolSpec {
-    ToolSpec { name: name.to_owned(), description: format!("the {name}"), parameters: json!({ "type": "object" }) }
+    ToolSpec {
+        name: name.to_owned(),
+        description: format!("the {name}"),
+        parameters: json!({ "type": "object" }),
+    }
 }
 
 struct Player {
@@ -124,8 +134,14 @@ struct Player {
 impl Player {
     fn new(settings: Settings, show: Show, slow_store: bool) -> Self {
         let engine = Engine::new(settings, [7; 32], Time(START));
-        let mut player =
-            Self { engine, show, slow_store, names: Names::default(), stanzas: BTreeMap::new(), last_request: 0 };
+        let mut player = Self {
+            engine,
+            show,
+            slow_store,
+            names: Names::default(),
+            stanzas: BTreeMap::new(),
+            last_request: 0,
+        };
         // The first state is the same for all.
         player.drain(Time(START));
         player
@@ -139,10 +155,13 @@ impl Player {
         while let Some(due) = self.engine.poll_timeout().filter(|&due| due <= now) {
             self.engine.handle(due, Input::Wake);
             let outputs = self.drain(due);
-            written.push_str(&format!("{} wakes\n{outputs}", due.0 - START));
-            assert!(self.engine.poll_timeout().is_none_or(|next| next > due), "the engine asks again for {due:?}: {line}");
+            let _ = write!(written, "{} wakes\n{outputs}", due.0 - START);
+            assert!(
+                self.engine.poll_timeout().is_none_or(|next| next > due),
+                "the engine asks again for {due:?}: {line}"
+            );
         }
-        written.push_str(&format!("{line}\n"));
+        let _ = writeln!(written, "{line}");
         if let Some(input) = self.input(&words[1..], line) {
             self.engine.handle(now, input);
         }
@@ -157,7 +176,7 @@ impl Player {
                 self.last_request = request.0;
             }
             if let Some(line) = output(&next, self.show, &mut self.names) {
-                written.push_str(&format!("    {line}\n"));
+                let _ = writeln!(written, "    {line}");
             }
             if let Output::Save { ticket, .. } = next
                 && !self.slow_store
@@ -178,7 +197,9 @@ impl Player {
             ["model", rest @ ..] => self.model(rest, line),
             ["tool", run, rest @ ..] => {
                 let outcome = match rest {
-                    ["returns", value] => ToolOutcome::Done(serde_json::from_str(value).unwrap_or_else(|_| json!(value))),
+                    ["returns", value] => {
+                        ToolOutcome::Done(serde_json::from_str(value).unwrap_or_else(|_| json!(value)))
+                    }
                     ["fails", message] => ToolOutcome::Failed((*message).to_owned()),
                     ["refuses", message] => ToolOutcome::InvalidParameters((*message).to_owned()),
                     _ => panic!("{line}"),
@@ -193,9 +214,12 @@ impl Player {
             [who, "chats", id, text] => {
                 Input::Chat { from: (*who).to_owned(), id: (*id).to_owned(), text: (*text).to_owned() }
             }
-            [who, "overflows", packets] => Input::Overflowed { from: (*who).to_owned(), packets: number(packets) as u32 },
+            [who, "overflows", packets] => {
+                Input::Overflowed { from: (*who).to_owned(), packets: number(packets) as u32 }
+            }
             [who, "sends", "garbage"] => {
-                let malformed = Malformed { reason: "not MessagePack".to_owned(), stanza: None, kind: None, id: None };
+                let malformed =
+                    Malformed { reason: "not MessagePack".to_owned(), stanza: None, kind: None, id: None };
                 Input::Received { from: (*who).to_owned(), envelope: Err(malformed) }
             }
             [who, "sends", "malformed", kind, id] => {
@@ -240,7 +264,9 @@ impl Player {
         };
         match *words {
             ["says", id, text] => user_message(id, None, text, None),
-            ["says", id, text, "after", previous] => user_message(id, Some(self.names.full(previous)), text, None),
+            ["says", id, text, "after", previous] => {
+                user_message(id, Some(self.names.full(previous)), text, None)
+            }
             ["says", id, text, "with", "attachments"] => user_message(id, None, text, Some(json!(["a.png"]))),
             ["stops"] => stop(None, StopType::Generation),
             ["stops", "all"] => stop(None, StopType::All),
@@ -299,7 +325,9 @@ impl Player {
             ["finishes", "length"] => Ok(Chunk::Finish(Finish::Length)),
             ["finishes", "filtered"] => Ok(Chunk::Finish(Finish::Filtered)),
             ["fails", message] => Err(Failure { message: message.to_owned(), recoverable: true }),
-            ["fails", message, "for", "good"] => Err(Failure { message: message.to_owned(), recoverable: false }),
+            ["fails", message, "for", "good"] => {
+                Err(Failure { message: message.to_owned(), recoverable: false })
+            }
             _ => panic!("what is this? {line}"),
         };
         Input::Model { request: RequestId(request), result }
@@ -322,8 +350,13 @@ fn stop(target_id: Option<String>, stop_type: StopType) -> Body {
 }
 
 fn configuration(features: Option<&str>, language: Option<&str>) -> Body {
-    let features = features.map(|features| features.split(',').filter(|f| !f.is_empty()).map(str::to_owned).collect());
-    Body::Configuration(Configuration { features, preferred_language: language.map(str::to_owned), ..Configuration::default() })
+    let features =
+        features.map(|features| features.split(',').filter(|f| !f.is_empty()).map(str::to_owned).collect());
+    Body::Configuration(Configuration {
+        features,
+        preferred_language: language.map(str::to_owned),
+        ..Configuration::default()
+    })
 }
 
 fn number(word: &str) -> u64 {
@@ -362,7 +395,8 @@ fn words(line: &str) -> Vec<String> {
 /// A word without its quotes.
 fn plain(word: &str) -> String {
     if let Some((key, value)) = word.split_once("=\"") {
-        let value: String = serde_json::from_str(&format!("\"{value}")).unwrap_or_else(|_| panic!("bad string: {word}"));
+        let value: String =
+            serde_json::from_str(&format!("\"{value}")).unwrap_or_else(|_| panic!("bad string: {word}"));
         return format!("{key}={value}");
     }
     if word.starts_with('"') {
