@@ -11,6 +11,7 @@ mod join;
 mod loss;
 mod outage;
 mod publishing;
+mod room;
 mod rpc;
 mod scenarios;
 mod sender_identity;
@@ -43,6 +44,29 @@ fn main() -> ExitCode {
             streams::rust_to_rust,
             streams::rust_and_python,
             streams::rust_and_python_with_two_peer_connections,
+            room::others_see_an_agent_and_its_state,
+            room::the_last_of_many_states_is_shown,
+            room::the_agents_first_words_have_a_sender,
+            room::newcomers_are_heard_at_once_with_one_peer_connection,
+            room::newcomers_are_heard_at_once_with_two_peer_connections,
+            room::a_newcomers_first_stream_has_a_sender,
+            room::other_agents_are_ignored,
+            room::packets_of_nobody_count_only_if_allowed,
+            room::packets_of_other_topics_are_ignored,
+            room::a_megabyte_both_ways,
+            room::packets_and_streams_keep_their_order,
+            room::only_those_meant_get_it,
+            room::chat_of_all_kinds_is_heard,
+            room::stock_clients_read_the_transcript,
+            room::the_transcript_is_live,
+            room::a_flood_is_counted_and_harms_nobody_else,
+            room::too_many_and_too_large_streams_are_refused,
+            room::a_silent_stream_is_refused,
+            room::nobody_writes_into_anothers_stream,
+            room::leaving_says_all_that_was_to_be_said,
+            room::letting_go_is_leaving,
+            room::being_sent_away_closes_the_room,
+            room::after_a_full_reconnect_all_is_as_before,
             rpc::rust_to_rust,
             rpc::rust_and_python,
             audio::rust_to_rust_mono,

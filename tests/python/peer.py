@@ -107,6 +107,8 @@ class Peer:
             room.on(name, lambda participant, name=name: tell({"event": name, "from": participant.identity}))
         for name in ("reconnecting", "reconnected"):
             room.on(name, lambda name=name: tell({"event": name}))
+        room.on("participant_attributes_changed", lambda changed, participant: tell(
+            {"event": "attributes", "from": participant.identity, "changed": changed}))
         room.on("disconnected", lambda reason=None: tell({"event": "disconnected", "reason": str(reason)}))
 
         def on_stream(kind, topic):
@@ -120,8 +122,16 @@ class Peer:
 
             return lambda reader, sender: self.spawn(read(reader, sender))
 
+        async def read_transcription(reader, sender):
+            tell({"event": "transcription_begins", "from": sender, "attributes": reader.info.attributes})
+            text = await reader.read_all()
+            tell({"event": "transcription", "from": sender, "text": text, "attributes": reader.info.attributes})
+
         room.register_text_stream_handler("text", on_stream("text", "text"))
-        room.register_byte_stream_handler("bytes", on_stream("bytes", "bytes"))
+        for topic in ("bytes", "envelope"):
+            room.register_byte_stream_handler(topic, on_stream("bytes", topic))
+        room.register_text_stream_handler(
+            "lk.transcription", lambda reader, sender: self.spawn(read_transcription(reader, sender)))
 
     def spawn(self, work):
         task = asyncio.ensure_future(work)
@@ -141,13 +151,23 @@ class Peer:
         for payload in payloads:
             await self.room.local_participant.publish_data(base64.b64decode(payload), topic=topic, reliable=reliable)
 
-    async def do_send_stream(self, kind, length, seed):
+    async def do_look(self, who):
+        """How this participant sees another."""
+        other = self.room.remote_participants[who]
+        return {"name": other.name, "attributes": other.attributes,
+                "is_agent": other.kind == rtc.ParticipantKind.PARTICIPANT_KIND_AGENT}
+
+    async def do_send_text(self, text, topic):
+        info = await self.room.local_participant.send_text(text, topic=topic)
+        return {"id": info.stream_id}
+
+    async def do_send_stream(self, kind, length, seed, topic=None):
         """A stream whose content both sides can compute: byte i is (i * 31 + seed) % 95 + 32, printable ASCII."""
         content = ((np.arange(length, dtype=np.int64) * 31 + seed) % 95 + 32).astype(np.uint8).tobytes()
         if kind == "text":
-            await self.room.local_participant.send_text(content.decode(), topic="text")
+            await self.room.local_participant.send_text(content.decode(), topic=topic or "text")
         else:
-            await self.room.local_participant.send_bytes(content, topic="bytes")
+            await self.room.local_participant.send_bytes(content, topic=topic or "bytes")
         return {"sha256": hashlib.sha256(content).hexdigest()}
 
     async def do_rpc_serve(self, method):

@@ -72,7 +72,16 @@ impl Participant {
     /// Joins with other options.
     pub async fn join_with(server: &Server, room: &str, identity: &str, options: RoomOptions) -> Self {
         let token = server.token(room, identity);
-        let joined = timeout(PATIENCE, Room::connect(&server.url(), &token, options)).await;
+        Self::join_by(server, room, identity, &token, options).await
+    }
+
+    /// Joins with a token of the test's own, whose room and identity are given again.
+    pub async fn join_with_token(server: &Server, room: &str, identity: &str, token: &str) -> Self {
+        Self::join_by(server, room, identity, token, RoomOptions::default()).await
+    }
+
+    async fn join_by(server: &Server, room: &str, identity: &str, token: &str, options: RoomOptions) -> Self {
+        let joined = timeout(PATIENCE, Room::connect(&server.url(), token, options)).await;
         let joined = joined.unwrap_or_else(|_| panic!("{identity} still joins {room} after {PATIENCE:?}"));
         let (room, events) = joined.unwrap_or_else(|error| panic!("{identity} cannot join {room}: {error}"));
         let room = Arc::new(room);

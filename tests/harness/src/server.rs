@@ -141,6 +141,11 @@ impl Server {
         self.ports.udp
     }
 
+    /// Its API key and the secret that belongs to it.
+    pub fn api_key(&self) -> (&str, &str) {
+        (&self.key, &self.secret)
+    }
+
     /// A token with which `identity` may do everything an ordinary participant may.
     pub fn token(&self, room: &str, identity: &str) -> String {
         AccessToken::with_api_key(&self.key, &self.secret)
