@@ -85,8 +85,8 @@ async fn livekit(config: &Config) -> Finding {
         room_join: true,
         room: "sotto-check".to_owned(),
         hidden: true,
-        can_publish: false,
-        can_subscribe: false,
+        can_publish: Some(false),
+        can_subscribe: Some(false),
         ..VideoGrants::default()
     };
     let token = AccessToken::with_api_key(api_key, api_secret.expose())
