@@ -23,7 +23,7 @@ def arguments():
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--slots", type=int, default=4)
-    parser.add_argument("--context", type=int, default=8192)
+    parser.add_argument("--context", type=int, default=4096)
     parser.add_argument("--reasoning-format", choices=FORMATS, default="deepseek")
     parser.add_argument("--key")
     parser.add_argument("--ping", type=int)
@@ -55,7 +55,7 @@ def start(chosen):
     if chosen.ping:
         params.sse_ping_interval = chosen.ping
     if not chosen.verbose:
-        params.verbosity = 2  # warnings and errors
+        params.verbosity = 1  # errors only: it warns about things that real models have, too
     return xllamacpp.Server(params)
 
 
@@ -64,7 +64,10 @@ def main():
     # The server's threads hold nothing that needs tidying up, and an answer under way is not waited for.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: os._exit(0))
-    server = start(chosen)
+    try:
+        server = start(chosen)
+    except RuntimeError:
+        sys.exit(f"llama-server: it does not start with {chosen.model}; it says why above, and more with --verbose")
     # No proxy is asked the way to this machine.
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     direct.open(server.listening_address + "/health", timeout=60).close()
