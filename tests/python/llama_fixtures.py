@@ -8,7 +8,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from contextlib import contextmanager
@@ -45,32 +44,38 @@ LOOP = [
     {"role": "tool", "tool_call_id": "call_2", "content": "84"},
 ]
 SPEAK_AT_ONCE, STARTS_INSIDE = {"enable_thinking": False}, {"starts_inside": True}
-# Read as a number only at the very end, so the grammar that llama.cpp makes of it has no place for the script's words.
-OTHER_TOOLS = [{"type": "function", "function": {"name": "dice", "description": "Rolls dice.", "parameters": {"type": "object", "properties": {"sides": {"type": "integer"}}, "required": ["sides"]}}}]
+FOREVER, STORY, QUOTE = ({"role": "user", "content": text} for text in ("Go on forever.", "A story.", "Please quote your tags."))
 
-# File → what is sent in addition to a streaming request that asks for usage, and what the server is started with.
-REQUESTS = {
+# File → what is sent in addition to `stream` and a wish for usage; by what the server is started with.
+AS_USUAL = {
     "thinking.sse": dict(messages=[HELLO]),
     "thinking_off.sse": dict(messages=[HELLO], chat_template_kwargs=SPEAK_AT_ONCE),
     "thinking_inline.sse": dict(messages=[HELLO], reasoning_format="none"),
     "thinking_opened_by_template.sse": dict(messages=[HELLO], chat_template_kwargs=STARTS_INSIDE),
     "thinking_opened_by_template_inline.sse": dict(messages=[HELLO], chat_template_kwargs=STARTS_INSIDE, reasoning_format="none"),
-    "thinking_cut_off.sse": dict(messages=[{"role": "user", "content": "Go on forever."}], max_tokens=30),
-    "answer_cut_off.sse": dict(messages=[{"role": "user", "content": "A story."}], max_tokens=30, chat_template_kwargs=SPEAK_AT_ONCE),
+    "thinking_cut_off.sse": dict(messages=[FOREVER], max_tokens=30),
+    "thinking_budget.sse": dict(messages=[FOREVER], thinking_budget_tokens=20),
+    "answer_cut_off.sse": dict(messages=[STORY], max_tokens=30, chat_template_kwargs=SPEAK_AT_ONCE),
     "tool_calls.sse": dict(messages=[CALCULATE], tools=TOOLS),
     "tool_calls_thinking_off.sse": dict(messages=[CALCULATE], tools=TOOLS, chat_template_kwargs=SPEAK_AT_ONCE),
     "tool_calls_thinking_inline.sse": dict(messages=[CALCULATE], tools=TOOLS, reasoning_format="none"),
+    "tool_calls_cut_off.sse": dict(messages=[CALCULATE], tools=TOOLS, max_tokens=75),
     "tool_calls_not_offered.sse": dict(messages=[CALCULATE]),
     "tool_results.sse": dict(messages=LOOP, tools=TOOLS),
-    "quoted_tags.sse": dict(messages=[{"role": "user", "content": "Please quote your tags."}]),
-    "quoted_tags_inline.sse": dict(messages=[{"role": "user", "content": "Please quote your tags."}], reasoning_format="none"),
-    "quoted_tags_with_tools.sse": dict(messages=[{"role": "user", "content": "Please quote your tags."}], tools=TOOLS),
-    "without_usage.sse": dict(messages=[{"role": "user", "content": "A story."}], max_tokens=12, stream_options=None),
+    "quoted_tags.sse": dict(messages=[QUOTE]),
+    "quoted_tags_inline.sse": dict(messages=[QUOTE], reasoning_format="none"),
+    "quoted_tags_with_tools.sse": dict(messages=[QUOTE], tools=TOOLS),
+    "without_usage.sse": dict(messages=[STORY], max_tokens=12, stream_options=None),
     "error_too_long.json": dict(messages=[{"role": "user", "content": "word " * 5000}]),
     "error_bad_request.json": dict(messages="Hello"),
 }
-MORE = {
-    "prompt_progress_and_pings.sse": dict(messages=[{"role": "user", "content": "word " * 14_000 + "story"}], max_tokens=3, return_progress=True),
+WITHOUT_PARSING = {
+    "all_inline.sse": dict(messages=[CALCULATE], tools=TOOLS),
+    "all_inline_opened_by_template.sse": dict(messages=[HELLO], chat_template_kwargs=STARTS_INSIDE),
+}
+WITH_A_KEY = {"error_wrong_key.json": dict(messages=[HELLO])}
+SLOWLY = {
+    "prompt_progress_and_pings.sse": dict(messages=[{"role": "user", "content": "word " * 6_000 + "story"}], max_tokens=3, return_progress=True),
 }
 
 
@@ -105,16 +110,13 @@ def unrepeatable(answer):
 
 def main(mode):
     answers = {}
-    with server() as url:
-        for name, body in REQUESTS.items():
-            answers[name] = ask(url, body)
-    with server("--key", "right") as url:
-        answers["error_wrong_key.json"] = ask(url, REQUESTS["thinking.sse"])
+    kinds = [(AS_USUAL, ()), (WITHOUT_PARSING, ("--no-parsing",)), (WITH_A_KEY, ("--key", "right"))]
     if mode == "--record":
-        # How many comments there are depends on how busy the machine is, so this one is not compared.
-        with server("--ping", "1", "--context", "16384", "--slots", "1") as url:
-            for name, body in MORE.items():
-                answers[name] = ask(url, body)
+        # How many comments there are depends on how busy the machine is, so these are not compared.
+        kinds.append((SLOWLY, ("--ping", "1", "--context", "8192", "--slots", "1")))
+    for requests, options in kinds:
+        with server(*options) as url:
+            answers |= {name: ask(url, body) for name, body in requests.items()}
     failed = 0
     for name, (status, answer) in answers.items():
         print(f"{status} {len(answer):7,} bytes  {name}")

@@ -25,6 +25,7 @@ def arguments():
     parser.add_argument("--slots", type=int, default=4)
     parser.add_argument("--context", type=int, default=4096)
     parser.add_argument("--reasoning-format", choices=FORMATS, default="deepseek")
+    parser.add_argument("--no-parsing", action="store_true")
     parser.add_argument("--key")
     parser.add_argument("--ping", type=int)
     parser.add_argument("--verbose", action="store_true")
@@ -47,6 +48,7 @@ def start(chosen):
     params.n_ctx = chosen.slots * chosen.context
     params.use_jinja = True
     params.reasoning_format = FORMATS[chosen.reasoning_format]
+    params.force_pure_content_parser = chosen.no_parsing
     params.endpoint_props = params.endpoint_metrics = params.endpoint_slots = True
     params.ui = False
     params.offline = True
