@@ -1,5 +1,5 @@
-"""Records what llama.cpp's server says to a few requests, byte for byte, as fixtures (tests/fixtures/llama), or compares
-what it says now with them. Needs nothing but Python; starts scripts/llama-server --scripted itself.
+"""Records what llama.cpp's server says to a few requests, byte for byte, as fixtures (tests/fixtures/llama), or
+compares what it says now with them. Needs nothing but Python; starts scripts/llama-server --scripted itself.
 
 Usage: llama_fixtures.py (--record | --check)
 """
@@ -37,14 +37,20 @@ LOOP = [
         "reasoning_content": "Two things are asked.",
         "tool_calls": [
             {"id": "call_1", "type": "function", "function": {"name": "time", "arguments": "{}"}},
-            {"id": "call_2", "type": "function", "function": {"name": "calculator", "arguments": '{"expression": "12*(3+4)"}'}},
+            {
+                "id": "call_2",
+                "type": "function",
+                "function": {"name": "calculator", "arguments": '{"expression": "12*(3+4)"}'},
+            },
         ],
     },
     {"role": "tool", "tool_call_id": "call_1", "content": "10:20"},
     {"role": "tool", "tool_call_id": "call_2", "content": "84"},
 ]
 SPEAK_AT_ONCE, STARTS_INSIDE = {"enable_thinking": False}, {"starts_inside": True}
-FOREVER, STORY, QUOTE = ({"role": "user", "content": text} for text in ("Go on forever.", "A story.", "Please quote your tags."))
+FOREVER, STORY, QUOTE = (
+    {"role": "user", "content": text} for text in ("Go on forever.", "A story.", "Please quote your tags.")
+)
 
 # File → what is sent in addition to `stream` and a wish for usage; by what the server is started with.
 AS_USUAL = {
@@ -52,7 +58,9 @@ AS_USUAL = {
     "thinking_off.sse": dict(messages=[HELLO], chat_template_kwargs=SPEAK_AT_ONCE),
     "thinking_inline.sse": dict(messages=[HELLO], reasoning_format="none"),
     "thinking_opened_by_template.sse": dict(messages=[HELLO], chat_template_kwargs=STARTS_INSIDE),
-    "thinking_opened_by_template_inline.sse": dict(messages=[HELLO], chat_template_kwargs=STARTS_INSIDE, reasoning_format="none"),
+    "thinking_opened_by_template_inline.sse": dict(
+        messages=[HELLO], chat_template_kwargs=STARTS_INSIDE, reasoning_format="none"
+    ),
     "thinking_cut_off.sse": dict(messages=[FOREVER], max_tokens=30),
     "thinking_budget.sse": dict(messages=[FOREVER], thinking_budget_tokens=20),
     "answer_cut_off.sse": dict(messages=[STORY], max_tokens=30, chat_template_kwargs=SPEAK_AT_ONCE),
@@ -75,13 +83,17 @@ WITHOUT_PARSING = {
 }
 WITH_A_KEY = {"error_wrong_key.json": dict(messages=[HELLO])}
 SLOWLY = {
-    "prompt_progress_and_pings.sse": dict(messages=[{"role": "user", "content": "word " * 6_000 + "story"}], max_tokens=3, return_progress=True),
+    "prompt_progress_and_pings.sse": dict(
+        messages=[{"role": "user", "content": "word " * 6_000 + "story"}], max_tokens=3, return_progress=True
+    ),
 }
 
 
 @contextmanager
 def server(*options):
-    process = subprocess.Popen([HERE.parent.parent / "scripts" / "llama-server", "--scripted", *options], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [HERE.parent.parent / "scripts" / "llama-server", "--scripted", *options], stdout=subprocess.PIPE, text=True
+    )
     try:
         yield process.stdout.readline().strip()
     finally:
@@ -92,7 +104,9 @@ def server(*options):
 def ask(url, body):
     """What the server sends, whatever its status."""
     body = dict(stream=True, stream_options={"include_usage": True}) | body
-    request = urllib.request.Request(url + "/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
+    request = urllib.request.Request(
+        url + "/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
     try:
         with DIRECT.open(request, timeout=120) as response:
             return response.status, response.read()
@@ -100,7 +114,7 @@ def ask(url, body):
         return refusal.code, refusal.read()
 
 
-def unrepeatable(answer):
+def comparable(answer):
     """The answer with all that differs between two runs of the same request made equal."""
     answer = re.sub(rb'"(id|model)":"[^"]*"', rb'"\1":""', answer)
     answer = re.sub(rb'"created":\d+', b'"created":0', answer)
@@ -122,7 +136,7 @@ def main(mode):
         print(f"{status} {len(answer):7,} bytes  {name}")
         if mode == "--record":
             (FIXTURES / name).write_bytes(answer)
-        elif unrepeatable(answer) != unrepeatable((FIXTURES / name).read_bytes()):
+        elif comparable(answer) != comparable((FIXTURES / name).read_bytes()):
             failed += 1
             print(f"    is not what {FIXTURES / name} has:\n{answer.decode(errors='replace')}")
     sys.exit(1 if failed else 0)

@@ -13,11 +13,16 @@ from pathlib import Path
 
 import xllamacpp
 
-FORMATS = {kind.name.removeprefix("COMMON_REASONING_FORMAT_").lower().replace("_", "-"): kind for kind in xllamacpp.common_reasoning_format}
+FORMATS = {
+    kind.name.removeprefix("COMMON_REASONING_FORMAT_").lower().replace("_", "-"): kind
+    for kind in xllamacpp.common_reasoning_format
+}
 
 
 def arguments():
-    parser = argparse.ArgumentParser(prog="llama-server", description="llama.cpp's HTTP server, see scripts/llama-server --help")
+    parser = argparse.ArgumentParser(
+        prog="llama-server", description="llama.cpp's HTTP server, see scripts/llama-server --help"
+    )
     parser.add_argument("model", type=Path)
     parser.add_argument("--caller", type=int, required=True, help="the process to end with")
     parser.add_argument("--port", type=int, default=0)

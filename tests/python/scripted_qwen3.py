@@ -5,7 +5,7 @@ that runs it is not modified in any way: it tokenises, samples, and takes thinki
 real Qwen3. Only the weights are not learned but written down. Given the scripts (scripted_qwen3.toml):
 
 - every token that a script says has a code word of 16 signs, as its embedding;
-- attention heads 1 to 7 each look a fixed number of tokens back, so that the last 8 tokens' code words lie side by side;
+- attention heads 1 to 7 each look a fixed number of tokens back, so that the last 8 code words lie side by side;
 - attention head 0 looks for the last word in the prompt that chooses a script;
 - each step of a script has one hidden unit in the feed-forward part, which fires when the script and the tokens before
   it are those of that step, and writes the code word of the next token;
@@ -17,6 +17,7 @@ Usage: scripted_qwen3.py SCRIPTS.toml TEMPLATE.jinja OUTPUT.gguf
 """
 
 import base64
+import itertools
 import json
 import sys
 import tomllib
@@ -68,7 +69,9 @@ class Vocabulary:
         printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
         character = {byte: chr(byte) for byte in printable}
         character |= {byte: chr(256 + n) for n, byte in enumerate(sorted(set(range(256)) - set(printable)))}
-        spell = lambda token: "".join(character[byte] for byte in token)
+
+        def spell(token):
+            return "".join(character[byte] for byte in token)
 
         by_rank = sorted(self.ranks, key=self.ranks.get)
         tokens = [spell(token) for token in by_rank] + list(SPECIAL)
@@ -88,7 +91,9 @@ class Vocabulary:
         """The two tokens whose merge makes this one: what is left when only earlier merges are done."""
         parts = [token[i : i + 1] for i in range(len(token))]
         while len(parts) > 2:
-            rank, place = min((self.ranks.get(a + b, len(self.ranks)), i) for i, (a, b) in enumerate(zip(parts, parts[1:])))
+            rank, place = min(
+                (self.ranks.get(a + b, len(self.ranks)), i) for i, (a, b) in enumerate(itertools.pairwise(parts))
+            )
             assert rank < self.ranks[token]
             parts[place : place + 2] = [parts[place] + parts[place + 1]]
         return parts
@@ -114,7 +119,9 @@ class Steps:
             if script.get("after_tools"):
                 self.choose(number, [vocabulary.encode("</tool_response>")], "</tool_response>")
 
-            calls = [f"<tool_call>\n{json.dumps(call, ensure_ascii=False)}\n</tool_call>" for call in script.get("calls", [])]
+            calls = [
+                f"<tool_call>\n{json.dumps(call, ensure_ascii=False)}\n</tool_call>" for call in script.get("calls", [])
+            ]
             thinking, answer = script.get("thinking", "").strip("\n"), script.get("answer", "").removeprefix("\n")
             endless = script.get("endless", False)
             answer = "\n".join(([answer] if answer else []) + calls)
@@ -124,9 +131,11 @@ class Steps:
                 thought = f"<think>\n{thinking}\n</think>\n\n" if thinking else ""
             self.add(number, start + thought, answer, endless, said=len(vocabulary.encode(thought)))
             self.add(number, start + "<think>\n\n</think>\n\n", answer, endless)
-        for (script, before), token in self.following.items():
+        for (script, _), token in self.following.items():
             if self.chosen_by.get(token, script) != script:
-                sys.exit(f"scripted_qwen3: script {script} says {vocabulary.encoding.decode([token])!r}, which chooses another")
+                sys.exit(
+                    f"scripted_qwen3: script {script} says {vocabulary.encoding.decode([token])!r}; it chooses another"
+                )
 
     def choose(self, script, forms, word):
         if not forms:
@@ -149,7 +158,9 @@ class Steps:
 def code_words():
     """All 2,048 words of the extended Hamming code of 16 signs: any two differ in at least 4 of them."""
     bits = (np.arange(2**11)[:, None] >> np.arange(11)) & 1
-    checks = [place for place in range(1, 16) if place & (place - 1)]  # data bits stand where the place is no power of 2
+    checks = [
+        place for place in range(1, 16) if place & (place - 1)
+    ]  # data bits stand where the place is no power of 2
     word = np.zeros((2**11, 16), int)
     word[:, checks] = bits
     for check in (1, 2, 4, 8):
@@ -158,13 +169,17 @@ def code_words():
     return (1 - 2 * word).astype(np.float32)
 
 
+def zeros(*shape):
+    return np.zeros(shape, np.float32)
+
+
 def tensors(steps):
+    """Every weight of the model, by name. See the top of this file for what they do."""
     said = sorted({token for (_, before), following in steps.following.items() for token in (*before, following)})
     words = code_words()
     if len(said) > len(words):
         sys.exit(f"scripted_qwen3: {len(said)} different tokens; there are only {len(words)} code words")
-    code = dict(zip(said, words))
-    zeros = lambda *shape: np.zeros(shape, np.float32)
+    code = dict(zip(said, words, strict=False))
     heads = LOOK_BACK  # head 0 finds the script, head n looks n tokens back
     ending = 12 * code[SPECIAL["<|im_end|>"]]  # what is said where no step fits
 
@@ -180,7 +195,12 @@ def tensors(steps):
     # With a key (1, 0) and a query (cos a, sin a) in one pair of dimensions, the turning by position makes the score
     # cos(a + angle × distance). A pair is (i, i + HEAD / 2). Keys and queries are normalised to the length `sharpness`.
     half, sharpness = HEAD // 2, np.full(HEAD, 50, np.float32)
-    query, key, value, out = zeros(heads, HEAD, WIDTH), zeros(heads, HEAD, WIDTH), zeros(heads, HEAD, WIDTH), zeros(WIDTH, heads, HEAD)
+    query, key, value, out = (
+        zeros(heads, HEAD, WIDTH),
+        zeros(heads, HEAD, WIDTH),
+        zeros(heads, HEAD, WIDTH),
+        zeros(WIDTH, heads, HEAD),
+    )
     for back in range(1, heads):
         # All pairs agree only where the distance is `back`.
         query[back, :half, ALWAYS], query[back, half:, ALWAYS] = np.cos(-back * ROPE), np.sin(-back * ROPE)
@@ -220,7 +240,11 @@ def tensors(steps):
     output_norm[CURRENT] = 2
 
     flat = heads * HEAD
-    yield "token_embd.weight", gguf.quants.quantize(embedding, gguf.GGMLQuantizationType.Q8_0), gguf.GGMLQuantizationType.Q8_0
+    yield (
+        "token_embd.weight",
+        gguf.quants.quantize(embedding, gguf.GGMLQuantizationType.Q8_0),
+        gguf.GGMLQuantizationType.Q8_0,
+    )
     for name, data in {
         "output_norm.weight": output_norm,
         "blk.0.attn_norm.weight": attention_norm,
