@@ -116,7 +116,10 @@ mod tests {
         assert_eq!(asked_to_wait("7"), Some(Duration::from_secs(7)));
         assert_eq!(asked_to_wait("0.5"), Some(Duration::from_millis(500)));
         assert_eq!(asked_to_wait("Sun, 06 Nov 1994 08:49:37 GMT"), Some(Duration::ZERO));
-        assert!(asked_to_wait("Fri, 31 Dec 2999 23:59:59 GMT").is_some_and(|wait| wait > Duration::from_secs(3600)));
+        assert!(
+            asked_to_wait("Tue, 31 Dec 2999 23:59:59 GMT")
+                .is_some_and(|wait| wait > Duration::from_secs(3600))
+        );
         for nonsense in ["soon", "-3", "NaN", "1e300", ""] {
             assert_eq!(asked_to_wait(nonsense), None, "{nonsense}");
         }
