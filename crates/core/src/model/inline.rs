@@ -290,7 +290,13 @@ impl Inline {
             return Verdict::Unclear;
         }
         look.markdown.settle();
-        if matches!(look.markdown.mode(), Mode::Span(_)) { Verdict::Bare } else { Verdict::Quoted(look) }
+        let closed = !matches!(look.markdown.mode(), Mode::Span(_));
+        // Cut off before it was clear: then nothing may be spoken that might have been a thought.
+        if closed || (ending == Ending::Cut && self.is_thinking()) {
+            Verdict::Quoted(look)
+        } else {
+            Verdict::Bare
+        }
     }
 
     fn call(&mut self, mut body: Body, ending: Ending, pieces: &mut Vec<Piece>) -> Result<Step, StreamError> {
