@@ -61,7 +61,9 @@ impl Trouble {
             }
             Self::Unreachable(_)
             | Self::Broken(_)
-            | Self::Stream(StreamError::Reported(_) | StreamError::Truncated) => Remedy::Again(Duration::ZERO),
+            | Self::Stream(StreamError::Reported(_) | StreamError::Truncated) => {
+                Remedy::Again(Duration::ZERO)
+            }
             Self::TooLong(_) => Remedy::Nothing,
             // Refused for good; or silent for so long that it is not better asked twice.
             _ => Remedy::Elsewhere,

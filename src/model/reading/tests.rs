@@ -57,7 +57,7 @@ const LAST: &str = "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0
                     \"function\":{\"arguments\":\"}\"}}]}}]}\n\n";
 
 fn just_within(limit: Duration) -> Duration {
-    limit - Duration::from_millis(1)
+    limit.saturating_sub(Duration::from_millis(1))
 }
 
 #[tokio::test(start_paused = true)]

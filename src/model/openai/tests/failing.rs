@@ -74,7 +74,8 @@ async fn limits_as_long_as_ever_are_taken_for_never() {
     let server = Server::start().await;
     server.reply(Reply::text("Hi"));
     let never = Duration::MAX;
-    let limits = Limits { connect: never, first_token: never, between_chunks: never, total: never, ..limits() };
+    let limits =
+        Limits { connect: never, first_token: never, between_chunks: never, total: never, ..limits() };
     assert_eq!(answer(&model_with(vec![known(&server)], limits), "Hello").await, (said("Hi"), None));
 }
 
