@@ -2,6 +2,10 @@
 //!
 //! A seed makes a story (what the model thought, said and called) and a body that tells it. Each thought and each word of
 //! the answer holds a word that occurs once, so that a leak or a loss is seen whatever else happens.
+#![allow(
+    clippy::format_push_string,
+    reason = "a test reads better so, and its allocations cost nobody anything"
+)]
 
 use super::tests::read;
 use super::{Chunks, StreamOptions};
