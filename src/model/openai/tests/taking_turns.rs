@@ -136,6 +136,19 @@ async fn one_connection_serves_one_answer_after_the_other() {
 }
 
 #[tokio::test]
+async fn a_kept_connection_that_was_closed_meanwhile_is_nobodys_failure() {
+    let server = Server::start().await;
+    server.reply(Reply::text("Hi"));
+    server.reply(Reply::hang_up());
+    server.reply(Reply::text("Hi"));
+    let model = model_with(vec![known(&server)], Limits { retries: 0, ..limits() });
+    for _ in 0..2 {
+        assert_eq!(answer(&model, "Hello").await, (said("Hi"), None));
+    }
+    assert_eq!(requests(&server), 3);
+}
+
+#[tokio::test]
 async fn answers_at_the_same_time_do_not_wait_for_each_other() {
     let server = Server::start().await;
     let gate = Gate::new();
