@@ -1,7 +1,15 @@
 //! Notices when the machine stands still, so that a test in real time can tell its own faults from those of a
 //! processor that was taken away. Only watches: nothing is slowed down or waited for.
+//!
+//! Two kinds of watchdogs, since each is blind to what the other sees. One sleeps on every core and notes when it
+//! wakes late: so it finds time that the host took. The other reads from the kernel how long each thread of this
+//! process and of its children (the server) was ready to run and got no processor: under load those that work
+//! wait far longer than one that only sleeps.
 
 use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -10,16 +18,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often the watchdogs want to wake.
+/// How often those that sleep want to wake.
 const BEAT: Duration = Duration::from_millis(5);
-/// Who wakes this late was held up for longer than buffers are sure to last: anything shorter is no excuse.
+/// How often the kernel is asked.
+const ASKED_EVERY: Duration = Duration::from_millis(50);
+/// Who waits this long was held up for longer than buffers are sure to last: anything shorter is no excuse.
 const LATE: Duration = Duration::from_millis(40);
 /// What went wrong in a stall is heard at most this much later: by then it has passed all buffers.
 const AFTERMATH: Duration = Duration::from_millis(300);
 /// The length of a frame.
 const FRAME: Duration = Duration::from_millis(10);
 
-/// A time in which a thread of this process wanted to run and could not.
+/// A time in which a thread of this process or of a child wanted to run and could not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stall {
     /// When it wanted to run.
@@ -35,7 +45,7 @@ impl Stall {
     }
 }
 
-/// Watchdogs, one per core, until dropped.
+/// Watchdogs, until dropped.
 pub struct StallWatch {
     stalls: Arc<Mutex<Vec<Stall>>>,
     over: Arc<AtomicBool>,
@@ -46,21 +56,13 @@ impl StallWatch {
     /// Watches from now on.
     pub fn start() -> Self {
         let (stalls, over) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
-        let watchdog = |_| {
+        let watchdog = |watch: fn(&Mutex<Vec<Stall>>, &AtomicBool)| {
             let (stalls, over) = (stalls.clone(), over.clone());
-            thread::spawn(move || {
-                while !over.load(Ordering::Relaxed) {
-                    let from = Instant::now() + BEAT;
-                    thread::sleep(BEAT);
-                    let until = Instant::now();
-                    if until > from + LATE {
-                        lock(&stalls).push(Stall { from, until });
-                    }
-                }
-            })
+            thread::spawn(move || watch(&stalls, &over))
         };
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        let watchdogs = (0..cores).map(watchdog).collect();
+        let mut watchdogs: Vec<_> = (0..cores).map(|_| watchdog(sleep_lightly)).collect();
+        watchdogs.push(watchdog(ask_the_kernel));
         Self { stalls, over, watchdogs }
     }
 
@@ -93,6 +95,61 @@ pub fn explained(stalls: &[Stall], bad: &[Instant]) -> usize {
         causes.next().map(|(_, left)| *left -= 1).is_some()
     };
     bad.iter().filter(is_explained).count()
+}
+
+/// Notes every time it wakes late.
+fn sleep_lightly(stalls: &Mutex<Vec<Stall>>, over: &AtomicBool) {
+    while !over.load(Ordering::Relaxed) {
+        let from = Instant::now() + BEAT;
+        thread::sleep(BEAT);
+        let until = Instant::now();
+        if until > from + LATE {
+            lock(stalls).push(Stall { from, until });
+        }
+    }
+}
+
+/// Notes every thread that waited for a processor.
+fn ask_the_kernel(stalls: &Mutex<Vec<Stall>>, over: &AtomicBool) {
+    let mut before = waits();
+    while !over.load(Ordering::Relaxed) {
+        thread::sleep(ASKED_EVERY);
+        let (until, now) = (Instant::now(), waits());
+        for (thread, waited) in &now {
+            let longer = waited.saturating_sub(before.get(thread).copied().unwrap_or(*waited));
+            // The wait is known only once it is over, which may have been right after the last question.
+            if longer > LATE
+                && let Some(from) = until.checked_sub(longer + ASKED_EVERY)
+            {
+                lock(stalls).push(Stall { from, until: from + longer });
+            }
+        }
+        before = now;
+    }
+}
+
+/// How long each thread of this process and of its children has waited for a processor since it began.
+fn waits() -> BTreeMap<PathBuf, Duration> {
+    let mut waits = waits_in(Path::new("/proc/self/task"));
+    let own: Vec<_> = waits.keys().cloned().collect();
+    for thread in own {
+        let children = fs::read_to_string(thread.join("children")).unwrap_or_default();
+        for child in children.split_whitespace() {
+            waits.extend(waits_in(&Path::new("/proc").join(child).join("task")));
+        }
+    }
+    waits
+}
+
+/// The same for one process. A thread that ends meanwhile is left out.
+fn waits_in(tasks: &Path) -> BTreeMap<PathBuf, Duration> {
+    let threads = fs::read_dir(tasks).into_iter().flatten().flatten().map(|entry| entry.path());
+    let wait = |thread: PathBuf| {
+        let figures = fs::read_to_string(thread.join("schedstat")).ok()?;
+        let nanoseconds = figures.split_whitespace().nth(1)?.parse().ok()?;
+        Some((thread, Duration::from_nanos(nanoseconds)))
+    };
+    threads.filter_map(wait).collect()
 }
 
 /// A watchdog that panicked left a list that is still right.
