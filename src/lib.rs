@@ -4,6 +4,7 @@
 //! | module | what it is for |
 //! |---|---|
 //! | [`cli`] | the commands, one file each; the doors into everything else |
+//! | [`client`] | the other side of the protocol: a user in a room, for `sotto chat` and for tests |
 //! | [`app`] | puts the parts together: the only file that names concrete adapters |
 //! | [`config`] | what was written in a file and in the environment, checked once and typed |
 //! | [`ports`] | what a session needs of the world, in types of the core alone |
@@ -21,6 +22,7 @@
 
 pub mod app;
 pub mod cli;
+pub mod client;
 pub mod config;
 pub mod http;
 pub mod model;

@@ -32,7 +32,7 @@ impl ByteBudget {
 
 /// Bytes that were taken from a budget and go back to it on drop.
 #[derive(Debug)]
-pub(super) struct Reservation {
+pub(crate) struct Reservation {
     budget: ByteBudget,
     bytes: usize,
 }

@@ -23,7 +23,8 @@ mod delivery;
 mod incoming;
 mod outgoing;
 mod senders;
-mod streams;
+/// Also for the client, whose agents send large envelopes the same way.
+pub(crate) mod streams;
 mod transcript;
 
 pub use budget::ByteBudget;

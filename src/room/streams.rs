@@ -20,14 +20,14 @@ const INFLATE_STEP: usize = 16 * 1024;
 
 /// What a complete stream was.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Content {
+pub(crate) enum Content {
     Envelope(Vec<u8>),
     Chat { id: String, text: String },
 }
 
 /// What a packet of a stream led to.
 #[derive(Debug)]
-pub(super) enum Progress {
+pub(crate) enum Progress {
     /// Nothing to tell, or nothing of ours.
     Pending,
     /// The stream is complete; the reservation is for its bytes.
@@ -38,7 +38,7 @@ pub(super) enum Progress {
 
 /// The open streams of one room, by sender and stream id.
 #[derive(Debug)]
-pub(super) struct Streams {
+pub(crate) struct Streams {
     limits: StreamLimits,
     budget: ByteBudget,
     open: BTreeMap<String, BTreeMap<String, Open>>,
@@ -62,7 +62,7 @@ struct Open {
 }
 
 impl Streams {
-    pub(super) fn new(limits: StreamLimits, budget: ByteBudget) -> Self {
+    pub(crate) fn new(limits: StreamLimits, budget: ByteBudget) -> Self {
         Self { limits, budget, open: BTreeMap::new() }
     }
 
@@ -72,7 +72,7 @@ impl Streams {
     }
 
     /// A stream begins; a short one is complete with that.
-    pub(super) fn header(&mut self, from: &str, header: Header, now: Instant) -> Progress {
+    pub(crate) fn header(&mut self, from: &str, header: Header, now: Instant) -> Progress {
         let Some(kind) = kind(&header) else { return Progress::Pending };
         match self.begin(from, kind, header, now) {
             Ok(progress) => progress,
@@ -81,7 +81,7 @@ impl Streams {
     }
 
     /// A stream goes on. Chunks of unknown streams are ignored, and those in another's name are unknown.
-    pub(super) fn chunk(&mut self, from: &str, chunk: &Chunk, now: Instant) -> Progress {
+    pub(crate) fn chunk(&mut self, from: &str, chunk: &Chunk, now: Instant) -> Progress {
         let limit = self.limits.bytes;
         let Some(stream) = self.open.get_mut(from).and_then(|streams| streams.get_mut(&chunk.stream_id))
         else {
@@ -108,7 +108,7 @@ impl Streams {
     }
 
     /// A stream ends.
-    pub(super) fn trailer(&mut self, from: &str, trailer: &Trailer) -> Progress {
+    pub(crate) fn trailer(&mut self, from: &str, trailer: &Trailer) -> Progress {
         let Some(stream) = self.remove(from, &trailer.stream_id) else { return Progress::Pending };
         if !trailer.reason.is_empty() {
             // Its sender gave it up, and knows.
@@ -121,18 +121,18 @@ impl Streams {
     }
 
     /// Forgets what someone who left had begun.
-    pub(super) fn forget(&mut self, from: &str) {
+    pub(crate) fn forget(&mut self, from: &str) {
         self.open.remove(from);
     }
 
     /// When to call [`Self::expire`].
-    pub(super) fn next_expiry(&self) -> Option<Instant> {
+    pub(crate) fn next_expiry(&self) -> Option<Instant> {
         let oldest = self.open.values().flat_map(BTreeMap::values).map(|stream| stream.last_heard).min();
         oldest.map(|heard| heard + self.limits.idle)
     }
 
     /// Forgets streams that stopped in the middle: whose they were, and why in words for them.
-    pub(super) fn expire(&mut self, now: Instant) -> Vec<(String, String)> {
+    pub(crate) fn expire(&mut self, now: Instant) -> Vec<(String, String)> {
         let idle = self.limits.idle;
         let mut expired = Vec::new();
         for (from, streams) in &mut self.open {
