@@ -96,7 +96,7 @@ impl Metrics {
         }
         // There from the start, so that a rate can be computed over the first one too.
         for end in ["answered", "stopped", "superseded", "failed"] {
-            self.turns.get_or_create(&Kind::of(end));
+            drop(self.turns.get_or_create(&Kind::of(end)));
         }
     }
 
