@@ -8,6 +8,7 @@ mod counting;
 mod data;
 mod encryption;
 mod join;
+mod llama;
 mod loss;
 mod outage;
 mod publishing;
@@ -67,6 +68,14 @@ fn main() -> ExitCode {
             room::letting_go_is_leaving,
             room::being_sent_away_closes_the_room,
             room::after_a_full_reconnect_all_is_as_before,
+            llama::thinking_becomes_steps_and_the_answer_sentences,
+            llama::two_tools_run_at_once_and_the_model_answers_with_their_results,
+            llama::a_server_that_parses_nothing_gives_the_same_packets,
+            llama::thinking_that_the_template_opened_gives_the_same_packets,
+            llama::an_answer_that_quotes_its_own_tags_loses_nothing,
+            llama::a_stop_ends_the_work_of_the_server,
+            llama::check_says_what_the_endpoint_does,
+            llama::nobodys_words_are_special_tokens_to_the_model,
             rpc::rust_to_rust,
             rpc::rust_and_python,
             audio::rust_to_rust_mono,

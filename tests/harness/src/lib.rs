@@ -12,6 +12,7 @@ mod children;
 pub mod endpoint;
 pub mod footprint;
 pub mod isolation;
+pub mod llama;
 pub mod network;
 pub mod participant;
 pub mod peer;

@@ -19,6 +19,12 @@ pub(crate) struct Tool {
 pub(crate) const SERVER: Tool = Tool { script: "livekit-server", variable: "SOTTO_LIVEKIT_SERVER" };
 /// A Python with LiveKit's SDK.
 pub(crate) const PYTHON: Tool = Tool { script: "python-env", variable: "SOTTO_PYTHON" };
+/// A Python with llama.cpp's server.
+pub(crate) const LLAMA_PYTHON: Tool = Tool { script: "llama-env", variable: "SOTTO_LLAMA_PYTHON" };
+/// The model that says what a script tells it to: not a program, but found in the same way.
+pub(crate) const SCRIPTED_QWEN3: Tool = Tool { script: "scripted-qwen3", variable: "SOTTO_SCRIPTED_QWEN3" };
+/// All of them.
+pub(crate) const ALL: [&Tool; 4] = [&SERVER, &PYTHON, &LLAMA_PYTHON, &SCRIPTED_QWEN3];
 
 impl Tool {
     /// Its path, for a process that is past [`Tool::find`].
