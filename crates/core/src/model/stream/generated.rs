@@ -62,6 +62,7 @@ struct Story {
 
 const THOUGHT: char = 'R';
 const SPOKEN: char = 'A';
+const LONE_BACKTICK: &str = "\n\nthe ` key\n";
 
 impl Story {
     fn new(seed: u64) -> Self {
@@ -126,7 +127,8 @@ impl Story {
             None if self.options.starts_inside => {
                 let thought = self.prose(THOUGHT);
                 self.thoughts += &thought;
-                content = thought + "</think>" + self.dice.pick(&["", "\n", "\n\n"]);
+                let gap = self.gap_behind(&thought);
+                content = thought + "</think>" + gap;
             }
             None => self.hidden_block(&mut content),
         }
@@ -152,10 +154,18 @@ impl Story {
     }
 
     fn hidden_block(&mut self, content: &mut String) {
-        let thought = self.prose(THOUGHT);
+        let start = if content.ends_with(LONE_BACKTICK) { "\n" } else { self.dice.pick(&["", "\n"]) };
+        let thought = start.to_owned() + &self.prose(THOUGHT);
         self.thoughts += &thought;
         let tag = self.dice.pick(&["think", "thinking"]);
-        *content += &format!("<{tag}>{thought}</{tag}>{}", self.dice.pick(&["", "\n", " \n"]));
+        let gap = self.gap_behind(&thought);
+        *content += &format!("<{tag}>{thought}</{tag}>{gap}");
+    }
+
+    /// What stands behind the end of a thought. A line end where a lone backtick came shortly before: in one line it
+    /// could not be told from a quotation, and models do write one.
+    fn gap_behind(&mut self, thought: &str) -> &'static str {
+        if thought.ends_with(LONE_BACKTICK) { "\n" } else { self.dice.pick(&["", "\n", " \n"]) }
     }
 
     /// A text with words that occur nowhere else; begins with one and ends with a line end.
@@ -181,6 +191,7 @@ impl Story {
                 5 => format!("{word} quotes `` a ` {tag} b`` "),
                 6 => format!("{word} the ` key\n\n"),
                 7 => format!("{word} \\` escaped "),
+                9 => format!("{word} quotes `{tag} {word}` "),
                 8 => format!("{word} writes <tool_call> in prose "),
                 11 => format!("{word}:\n```xml\n{tag}\n ` x\n```\n"),
                 12 => format!("{word}:\n~~~\n{tag} ```\n~~~\n"),
@@ -188,7 +199,7 @@ impl Story {
                 _ => format!("{word} "),
             };
         }
-        prose + "\n"
+        prose + self.dice.pick(&["\n", "\n", LONE_BACKTICK])
     }
 
     fn call(&mut self, inline: bool, content: &mut String) {
