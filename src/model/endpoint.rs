@@ -132,7 +132,8 @@ impl Target {
         } else {
             Switch::TemplateKwargs
         };
-        let all = [Switch::TemplateKwargs, Switch::Effort, Switch::TopLevel, Switch::OpenRouter, Switch::None];
+        let all =
+            [Switch::TemplateKwargs, Switch::Effort, Switch::TopLevel, Switch::OpenRouter, Switch::None];
         (likely, all.into_iter().filter(|switch| *switch != likely).collect())
     }
 

@@ -1,6 +1,7 @@
 //! One request over HTTP, up to the body of its reply.
 //!
-//! The only file that touches the HTTP client. It never asks twice and never reads a good reply.
+//! The only file that touches the HTTP client. It never reads a good reply, and asks twice only where a connection
+//! was closed without any reply.
 
 use super::endpoint::Target;
 use super::patience::Patience;
@@ -9,7 +10,7 @@ use crate::tls;
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, TryStreamExt};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
-use reqwest::redirect;
+use reqwest::{Response, redirect};
 use serde_json::Value;
 use sotto_core::model::Prompt;
 use sotto_core::model::request::{self, RequestOptions};
@@ -50,16 +51,14 @@ impl Exchange {
         options: &RequestOptions,
         patience: &Patience,
     ) -> Result<Body, Trouble> {
-        let mut request = self
-            .client
-            .post(target.completions.clone())
-            .header(CONTENT_TYPE, "application/json")
-            .header(ACCEPT, "text/event-stream, application/json")
-            .body(request::body(prompt, options).to_string());
-        if let Some(authorization) = &target.authorization {
-            request = request.header(AUTHORIZATION, authorization.clone());
+        let body = request::body(prompt, options).to_string();
+        let mut response = self.send(target, body.clone(), patience).await;
+        // A connection that was kept may be closed by now (llama.cpp's server promises to keep it, and closes it after each
+        // stream), which shows only when it is used. That is no fault of anybody: once more, at once.
+        if matches!(response, Err(Trouble::Broken(_))) {
+            response = self.send(target, body, patience).await;
         }
-        let response = patience.wait_for(request.send()).await??;
+        let response = response?;
         let status = response.status().as_u16();
         let kind = response.headers().get(CONTENT_TYPE);
         let is_page = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
@@ -70,6 +69,19 @@ impl Exchange {
             200..=299 => Ok(body),
             _ => Err(Trouble::Status { status, message: reason(body, patience).await, retry_after }),
         }
+    }
+
+    async fn send(&self, target: &Target, body: String, patience: &Patience) -> Result<Response, Trouble> {
+        let mut request = self
+            .client
+            .post(target.completions.clone())
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "text/event-stream, application/json")
+            .body(body);
+        if let Some(authorization) = &target.authorization {
+            request = request.header(AUTHORIZATION, authorization.clone());
+        }
+        Ok(patience.wait_for(request.send()).await??)
     }
 }
 
@@ -116,7 +128,10 @@ mod tests {
         assert_eq!(asked_to_wait("7"), Some(Duration::from_secs(7)));
         assert_eq!(asked_to_wait("0.5"), Some(Duration::from_millis(500)));
         assert_eq!(asked_to_wait("Sun, 06 Nov 1994 08:49:37 GMT"), Some(Duration::ZERO));
-        assert!(asked_to_wait("Fri, 31 Dec 2999 23:59:59 GMT").is_some_and(|wait| wait > Duration::from_secs(3600)));
+        assert!(
+            asked_to_wait("Tue, 31 Dec 2999 23:59:59 GMT")
+                .is_some_and(|wait| wait > Duration::from_secs(3600))
+        );
         for nonsense in ["soon", "-3", "NaN", "1e300", ""] {
             assert_eq!(asked_to_wait(nonsense), None, "{nonsense}");
         }

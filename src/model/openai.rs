@@ -55,7 +55,8 @@ impl OpenAi {
         if endpoints.is_empty() {
             return Err(SetupError::NoEndpoint);
         }
-        let targets = endpoints.into_iter().enumerate().map(|(number, endpoint)| Target::new(endpoint, number == 0));
+        let targets =
+            endpoints.into_iter().enumerate().map(|(number, endpoint)| Target::new(endpoint, number == 0));
         let targets = targets.collect::<Result<_, _>>()?;
         let exchange = Exchange::new(limits.connect).map_err(SetupError::Client)?;
         let queue = Queue::new(limits.max_concurrent);
@@ -113,8 +114,12 @@ impl Inner {
             };
             match trouble.remedy(self.limits.longest_wait) {
                 Remedy::Again(at_least) if retries < self.limits.retries => {
-                    let wait = at_least + jittered(back_off(self.limits.back_off, retries));
-                    tracing::debug!(endpoint = target.shown_url(), "asking again in {wait:?}: {}", trouble.kind());
+                    let wait = at_least.saturating_add(jittered(back_off(self.limits.back_off, retries)));
+                    tracing::debug!(
+                        endpoint = target.shown_url(),
+                        "asking again in {wait:?}: {}",
+                        trouble.kind()
+                    );
                     patience.sleep(wait).await?;
                     retries += 1;
                 }
@@ -124,11 +129,17 @@ impl Inner {
     }
 
     /// Asks once and waits for the first word.
-    async fn attempt(&self, target: &Target, prompt: &Prompt, mut patience: Patience) -> Result<Begun, Trouble> {
+    async fn attempt(
+        &self,
+        target: &Target,
+        prompt: &Prompt,
+        mut patience: Patience,
+    ) -> Result<Begun, Trouble> {
         let starts_inside = self.starts_inside(target, prompt.thinking, &patience).await?;
         patience.ask();
         let body = self.exchange.ask(target, prompt, &target.request_options(), &patience).await?;
-        let options = StreamOptions { starts_inside, tools: prompt.tools.clone(), ..StreamOptions::default() };
+        let options =
+            StreamOptions { starts_inside, tools: prompt.tools.clone(), ..StreamOptions::default() };
         let mut reading = Reading::new(body, options, patience);
         let mut ready = VecDeque::new();
         loop {
@@ -145,7 +156,12 @@ impl Inner {
     }
 
     /// Whether the answer will begin inside the thinking: nobody may hear a word before that is known.
-    async fn starts_inside(&self, target: &Target, thinking: bool, patience: &Patience) -> Result<bool, Trouble> {
+    async fn starts_inside(
+        &self,
+        target: &Target,
+        thinking: bool,
+        patience: &Patience,
+    ) -> Result<bool, Trouble> {
         if let Some(known) = target.starts_inside(thinking) {
             return Ok(known);
         }
@@ -168,6 +184,8 @@ impl Answer {
         stream::unfold(Some(self), |answer| async move {
             let mut answer = answer?;
             match answer.next().await? {
+                // The next one need not wait until somebody asks for what comes after the end.
+                Ok(chunk @ Chunk::Finish(_)) => Some((Ok(chunk), None)),
                 Ok(chunk) => Some((Ok(chunk), Some(answer))),
                 Err(failure) => Some((Err(failure), None)),
             }

@@ -63,7 +63,7 @@ impl Patience {
             first_token: limits.first_token,
             between_chunks: limits.between_chunks,
             total: limits.total,
-            end: now + limits.total,
+            end: later(now, limits.total),
             since: now,
             heard: false,
         }
@@ -88,18 +88,24 @@ impl Patience {
         } else {
             (self.first_token, Trouble::NoFirstToken(self.first_token))
         };
-        let end = self.since + limit;
-        timeout_at(end.min(self.end), awaited).await.map_err(|_| {
-            if self.end <= end { Trouble::TooLong(self.total) } else { trouble }
-        })
+        let end = later(self.since, limit);
+        timeout_at(end.min(self.end), awaited)
+            .await
+            .map_err(|_| if self.end <= end { Trouble::TooLong(self.total) } else { trouble })
     }
 
     /// Waits, unless the answer's time is over before.
     pub(super) async fn sleep(&self, duration: Duration) -> Result<(), Trouble> {
-        if Instant::now() + duration >= self.end {
+        if later(Instant::now(), duration) >= self.end {
             return Err(Trouble::TooLong(self.total));
         }
         tokio::time::sleep(duration).await;
         Ok(())
     }
+}
+
+/// Limits come from people, who write large numbers for "never".
+fn later(moment: Instant, duration: Duration) -> Instant {
+    const NEVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
+    moment + duration.min(NEVER)
 }

@@ -10,8 +10,9 @@ use super::trouble::Trouble;
 use futures_util::StreamExt;
 use serde_json::json;
 use sotto_core::model::request::Switch;
-use sotto_core::model::style::{self, Observation, Style};
-use sotto_core::model::{Message, Prompt, ToolSpec};
+use sotto_core::model::stream::{Stream, StreamOptions};
+use sotto_core::model::style::{self, Observation, Style, Thinking};
+use sotto_core::model::{Message, Prompt, StreamError, ToolSpec};
 
 /// Enough for a model to think about next to nothing.
 const MAX_TOKENS: u64 = 512;
@@ -37,7 +38,7 @@ pub struct Probe {
 
 impl Probe {
     /// Whether it thinks when it is to.
-    pub fn thinks(&self) -> bool {
+    pub fn thinks(self) -> bool {
         self.style.is_some()
     }
 
@@ -49,7 +50,11 @@ impl Probe {
 }
 
 /// Asks until it is known.
-pub(super) async fn find_out(exchange: &Exchange, target: &Target, patience: Patience) -> Result<Probe, Trouble> {
+pub(super) async fn find_out(
+    exchange: &Exchange,
+    target: &Target,
+    patience: Patience,
+) -> Result<Probe, Trouble> {
     let mut asking = Asking { exchange, target, patience };
     let (first, others) = target.switches();
     let (mut switch, mut thinking) = (first, asking.observe(&question(true), first).await);
@@ -63,10 +68,10 @@ pub(super) async fn find_out(exchange: &Exchange, target: &Target, patience: Pat
     let thinking = thinking?;
     let mut not_thinking = asking.observe_tools(switch).await?;
     // A model that always thinks cannot be switched by anything.
-    if thinking.thinks() && not_thinking.thinks() && !target.starts_inside_by_name(false) {
+    if thinks(thinking) && thinks(not_thinking) && !target.starts_inside_by_name(false) {
         for other in others.into_iter().filter(|other| *other != switch) {
             if let Ok(found) = asking.observe_tools(other).await
-                && !found.thinks()
+                && !thinks(found)
             {
                 (switch, not_thinking) = (other, found);
                 break;
@@ -75,8 +80,8 @@ pub(super) async fn find_out(exchange: &Exchange, target: &Target, patience: Pat
     }
     Ok(Probe {
         streams: thinking.streams,
-        style: thinking.style,
-        style_when_off: not_thinking.style,
+        style: style_of(thinking),
+        style_when_off: style_of(not_thinking),
         calls_tools: not_thinking.calls_tools,
         switch,
     })
@@ -94,6 +99,24 @@ pub(super) fn question(thinking: bool) -> Prompt {
         parameters: json!({"type": "object", "properties": {}}),
     };
     Prompt { messages: user("Call the tool ping."), tools: vec![tool], thinking }
+}
+
+fn thinks(seen: Observation) -> bool {
+    style_of(seen).is_some()
+}
+
+fn style_of(seen: Observation) -> Option<Style> {
+    match seen.thinking {
+        Thinking::Arrives(style) => Some(style),
+        Thinking::Absent | Thinking::Unclear => None,
+    }
+}
+
+/// Why an answer did not come to its end.
+fn error_in(answer: &[u8]) -> StreamError {
+    let mut stream = Stream::new(StreamOptions::default());
+    let mut chunks = stream.push(answer).into_iter().chain(stream.finish());
+    chunks.find_map(Result::err).unwrap_or(StreamError::Truncated)
 }
 
 struct Asking<'a> {
@@ -115,14 +138,21 @@ impl Asking<'_> {
     }
 
     async fn observe(&mut self, question: &Prompt, switch: Switch) -> Result<Observation, Trouble> {
-        let seen = style::observe(&self.answer(question, switch, MAX_TOKENS).await?);
-        if seen.unclear {
-            return Ok(style::observe(&self.answer(question, switch, MORE_TOKENS).await?));
+        let mut answer = self.answer(question, switch, MAX_TOKENS).await?;
+        let mut seen = style::observe(&answer);
+        if seen.thinking == Thinking::Unclear {
+            answer = self.answer(question, switch, MORE_TOKENS).await?;
+            seen = style::observe(&answer);
         }
-        Ok(seen)
+        if seen.finished { Ok(seen) } else { Err(Trouble::Stream(error_in(&answer))) }
     }
 
-    async fn answer(&mut self, question: &Prompt, switch: Switch, max_tokens: u64) -> Result<Vec<u8>, Trouble> {
+    async fn answer(
+        &mut self,
+        question: &Prompt,
+        switch: Switch,
+        max_tokens: u64,
+    ) -> Result<Vec<u8>, Trouble> {
         let mut options = self.target.endpoint.request.clone();
         options.switch = switch;
         options.max_tokens = Some(max_tokens);

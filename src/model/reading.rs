@@ -77,7 +77,11 @@ where
                     }
                     batch
                 }
-                Ok(None) => Batch::of(self.parser.finish()),
+                Ok(None) => {
+                    // Nothing is left to let go of.
+                    self.body = None;
+                    Batch::of(self.parser.finish())
+                }
                 Ok(Some(Err(error))) => self.cut(error.into()),
                 Err(trouble) => self.cut(trouble),
             };
@@ -118,3 +122,6 @@ where
         });
     }
 }
+
+#[cfg(test)]
+mod tests;

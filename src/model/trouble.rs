@@ -5,6 +5,7 @@
 
 use super::endpoint::{Key, Target};
 use sotto_core::model::{Failure, Message, Prompt, StreamError};
+use std::fmt;
 use std::time::Duration;
 
 /// Why an attempt failed.
@@ -58,12 +59,14 @@ impl Trouble {
             Self::Status { status, retry_after, .. } if may_pass(*status) => {
                 Remedy::Again(retry_after.unwrap_or(Duration::ZERO))
             }
-            Self::Unreachable(_) | Self::Broken(_) => Remedy::Again(Duration::ZERO),
-            Self::Stream(StreamError::Reported(_) | StreamError::Truncated) => Remedy::Again(Duration::ZERO),
-            // Whoever was silent for so long is not better asked twice.
-            Self::NoFirstToken(_) | Self::Stalled(_) => Remedy::Elsewhere,
-            Self::Status { .. } | Self::WebPage | Self::Stream(StreamError::TooLarge(..)) => Remedy::Elsewhere,
+            Self::Unreachable(_)
+            | Self::Broken(_)
+            | Self::Stream(StreamError::Reported(_) | StreamError::Truncated) => {
+                Remedy::Again(Duration::ZERO)
+            }
             Self::TooLong(_) => Remedy::Nothing,
+            // Refused for good; or silent for so long that it is not better asked twice.
+            _ => Remedy::Elsewhere,
         }
     }
 
@@ -102,7 +105,9 @@ impl Trouble {
             Self::Unreachable(detail) => {
                 format!("the model endpoint cannot be reached ({detail}); is it running at {at}? Check {url}")
             }
-            Self::Broken(detail) => format!("the connection to the model endpoint {at} broke ({detail}); try again"),
+            Self::Broken(detail) => {
+                format!("the connection to the model endpoint {at} broke ({detail}); try again")
+            }
             Self::Status { status: status @ (401 | 403), .. } if target.endpoint.key.is_none() => {
                 format!("the model endpoint {at} asks for a key (HTTP {status}); set {key}")
             }
@@ -119,20 +124,31 @@ impl Trouble {
                 format!("the model endpoint {at} has moved (HTTP {status}); set {url} to its new address")
             }
             Self::Status { status: 429, retry_after, .. } => {
-                let when = retry_after.map_or_else(|| "later".to_owned(), |wait| format!("in {}", seconds(wait)));
+                let when =
+                    retry_after.map_or_else(|| "later".to_owned(), |wait| format!("in {}", seconds(wait)));
                 format!("the model endpoint {at} has too many requests (HTTP 429); try again {when}")
             }
             Self::Status { status: 503, .. } => {
-                format!("the model endpoint {at} is not ready or overloaded (HTTP 503); try again in a moment")
+                format!(
+                    "the model endpoint {at} is not ready or overloaded (HTTP 503); try again in a moment"
+                )
             }
             Self::Status { status: status @ 500.., message, .. } => {
-                format!("the model endpoint {at} failed (HTTP {status}){}; try again, or see its log", quoted(message))
+                format!(
+                    "the model endpoint {at} failed (HTTP {status}){}; try again, or see its log",
+                    quoted(message)
+                )
             }
             Self::Status { status, message, .. } => {
-                format!("the model endpoint {at} did not accept the request (HTTP {status}){}", quoted(message))
+                format!(
+                    "the model endpoint {at} did not accept the request (HTTP {status}){}",
+                    quoted(message)
+                )
             }
             Self::WebPage => {
-                format!("{at} answered with a web page, so it is no model endpoint; check that {url} ends in /v1")
+                format!(
+                    "{at} answered with a web page, so it is no model endpoint; check that {url} ends in /v1"
+                )
             }
             Self::NoFirstToken(limit) => format!(
                 "the model endpoint {at} said nothing within {}; it may be overloaded or still loading, try again \
@@ -157,6 +173,13 @@ impl Trouble {
             Self::Stream(error @ StreamError::TooLarge(..)) => format!("the model endpoint {at}: {error}"),
         };
         Failure { message, recoverable: self.recoverable() }
+    }
+}
+
+/// As for the log: whoever prints it by chance prints nothing that people said.
+impl fmt::Debug for Trouble {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.kind())
     }
 }
 
@@ -203,8 +226,10 @@ fn quotable(message: &str, key: Option<&Key>, prompt: &Prompt) -> Option<String>
 
 fn repeats(message: &str, prompt: &Prompt) -> bool {
     let said = prompt.messages.iter().map(|message| match message {
-        Message::System(text) | Message::User(text) | Message::Tool { content: text, .. } => text,
-        Message::Assistant { text, .. } => text,
+        Message::System(text)
+        | Message::User(text)
+        | Message::Tool { content: text, .. }
+        | Message::Assistant { text, .. } => text,
     });
     // On one line each, as the message is.
     let said: Vec<_> = said.map(|text| text.split_whitespace().collect::<Vec<_>>().join(" ")).collect();

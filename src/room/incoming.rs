@@ -14,6 +14,7 @@ use crate::ports::RoomEvent;
 use livekit::participant;
 use livekit::prelude::{RemoteParticipant, RoomEvent as LiveKitEvent};
 use livekit::{ConnectionState, DisconnectReason, ParticipantKind, Room};
+use livekit_protocol::data_stream::Header;
 use serde::Deserialize;
 use sotto_core::engine::event::Participant;
 use std::collections::{BTreeMap, BTreeSet};
@@ -144,10 +145,10 @@ impl Incoming {
             LiveKitEvent::DataReceived { payload, topic, participant, .. } => {
                 self.packet(payload, topic, participant).await;
             }
-            LiveKitEvent::ChatMessage { message, participant: Some(participant) } => {
-                if message.deleted != Some(true) {
-                    self.chat(participant.identity().as_str(), message.id, message.message);
-                }
+            LiveKitEvent::ChatMessage { message, participant: Some(participant) }
+                if message.deleted != Some(true) =>
+            {
+                self.chat(participant.identity().as_str(), message.id, message.message);
             }
             // Streams are put together from their packets; the SDK's readers are closed, so that it keeps nothing.
             LiveKitEvent::ByteStreamOpened { reader, .. } => {
@@ -163,10 +164,7 @@ impl Incoming {
             // Deprecated for their lack of comfort, but only these say who sent each part.
             #[allow(deprecated)]
             LiveKitEvent::StreamHeaderReceived { header, participant_identity: from } => {
-                if self.counts_as_sender(&from) {
-                    let progress = self.streams.header(&from, header, Instant::now());
-                    self.advance(&from, progress);
-                }
+                self.stream_begins(&from, header);
             }
             #[allow(deprecated)]
             LiveKitEvent::StreamChunkReceived { chunk, participant_identity: from } => {
@@ -258,21 +256,21 @@ impl Incoming {
             }
             return;
         }
-        self.decided(origin, topic, payload);
+        self.decided(origin, topic.as_deref(), payload);
     }
 
     async fn release_held(&mut self) {
         while let Some((held, origin)) = self.attribution.decided(&self.room).await {
-            self.decided(origin, held.topic, held.payload);
+            self.decided(origin, held.topic.as_deref(), held.payload);
         }
     }
 
-    fn decided(&mut self, origin: Origin, topic: Option<String>, payload: Arc<Vec<u8>>) {
-        if !self.is_ours(topic.as_deref()) {
+    fn decided(&mut self, origin: Origin, topic: Option<&str>, payload: Arc<Vec<u8>>) {
+        if !self.is_ours(topic) {
             return;
         }
         match origin {
-            Origin::Identity(identity) => self.attributed(&identity, topic.as_deref(), payload),
+            Origin::Identity(identity) => self.attributed(&identity, topic, payload),
             Origin::Ambiguous => {
                 self.counts.ambiguous_packets.add_one();
                 tracing::warn!("a packet was refused: its bytes came from two senders at once");
@@ -281,7 +279,7 @@ impl Incoming {
                 self.counts.unattributed_packets.add_one();
                 tracing::warn!("a packet was dropped: its sender did not become known");
             }
-            Origin::Nobody if self.allow_anonymous => self.content("", topic.as_deref(), payload),
+            Origin::Nobody if self.allow_anonymous => self.content("", topic, payload),
             Origin::Nobody => {
                 self.counts.anonymous_packets.add_one();
                 tracing::debug!("a packet without a sender was dropped");
@@ -311,6 +309,13 @@ impl Incoming {
     fn chat(&mut self, from: &str, id: String, text: String) {
         if self.counts_as_sender(from) {
             self.delivery.hand_over(from, text.len(), RoomEvent::Chat { from: from.to_owned(), id, text });
+        }
+    }
+
+    fn stream_begins(&mut self, from: &str, header: Header) {
+        if Streams::is_ours(&header) && self.counts_as_sender(from) {
+            let progress = self.streams.header(from, header, Instant::now());
+            self.advance(from, progress);
         }
     }
 

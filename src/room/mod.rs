@@ -13,8 +13,10 @@
 //! | `budget` | bytes that may wait in this process |
 //! | `outgoing` | commands → packets, streams, attributes; the farewell |
 //! | `transcript` | the answer as LiveKit's front ends read it |
+//! | `attributes` | our own attributes |
 //! | `counts` | what was dropped, refused or failed |
 
+mod attributes;
 mod budget;
 mod counts;
 mod delivery;
@@ -175,10 +177,10 @@ impl JoinError {
 
 /// Joins a room as an agent. The room is left when its commands are dropped.
 pub async fn join(options: JoinOptions) -> Result<Room, JoinError> {
-    let attributes = attributes(&options);
+    let lasting = lasting_attributes(&options);
     let token = match &options.access {
         Access::Token(token) => token.clone(),
-        Access::Key { api_key, api_secret } => make_token(&options, &attributes, api_key, api_secret)?,
+        Access::Key { api_key, api_secret } => make_token(&options, &lasting, api_key, api_secret)?,
     };
     let mut room_options = RoomOptions::default();
     room_options.auto_subscribe = false;
@@ -195,8 +197,11 @@ pub async fn join(options: JoinOptions) -> Result<Room, JoinError> {
     if ourselves.kind() != ParticipantKind::Agent {
         tracing::warn!("the token is not one of an agent: LiveKit's front ends will not recognise us");
     }
-    // Not only for those tokens that lack them: a change is announced at once, so that our first words have a sender.
-    if let Err(error) = ourselves.set_attributes(attributes).await {
+    // A change is announced at once, so that our first words have a sender. For the same reason no token of ours has the
+    // state in it: it must be a change.
+    let mut shown = lasting;
+    shown.insert(STATE_ATTRIBUTE.to_owned(), AgentState::Initializing.as_str().to_owned());
+    if let Err(error) = attributes::set(&room, shown).await {
         options.counts.failed_states.add_one();
         tracing::warn!("our attributes could not be set (does the token allow it?): {error}");
     }
@@ -242,11 +247,11 @@ impl Drop for Present {
     }
 }
 
-fn attributes(options: &JoinOptions) -> HashMap<String, String> {
+fn lasting_attributes(options: &JoinOptions) -> HashMap<String, String> {
     let mut attributes: HashMap<_, _> =
         NAME_ATTRIBUTES.iter().map(|name| ((*name).to_owned(), options.name.clone())).collect();
     attributes.extend(options.attributes.clone());
-    attributes.insert(STATE_ATTRIBUTE.to_owned(), AgentState::Initializing.as_str().to_owned());
+    attributes.remove(STATE_ATTRIBUTE);
     attributes
 }
 

@@ -4,6 +4,7 @@
 //! fills the bounded channel of commands and nothing else. Failures are logged and counted, never fatal. The state goes
 //! another way (signalling) and must not delay words, so it has a loop of its own that shows only the latest.
 
+use super::attributes;
 use super::counts::Counts;
 use super::transcript::Transcripts;
 use super::{ENVELOPE_TOPIC, STATE_ATTRIBUTE};
@@ -86,7 +87,7 @@ impl Outgoing {
     fn look_ahead(&mut self, waiting: &mut VecDeque<RoomCommand>) {
         for _ in 1..LOOK_AHEAD {
             let Ok(next) = self.commands.try_recv() else { return };
-            if let Some(next) = waiting.back_mut().map_or(None, |last| join(last, next)) {
+            if let Some(next) = waiting.back_mut().and_then(|last| join(last, next)) {
                 waiting.push_back(next);
             }
         }
@@ -168,32 +169,40 @@ async fn show_states(
     mut connection: watch::Receiver<u64>,
     counts: Arc<Counts>,
 ) {
+    let mut shown = Some(AgentState::Initializing);
     loop {
         tokio::select! {
             changed = states.changed() => if changed.is_err() { return },
-            changed = connection.changed() => if changed.is_err() { return },
+            changed = connection.changed() => match changed {
+                Ok(()) => shown = None,
+                Err(_) => return,
+            },
         }
         loop {
             let state = *states.borrow_and_update();
+            if shown == Some(state) {
+                break;
+            }
             match show(&room, state).await {
-                Ok(()) => break,
+                Ok(()) => shown = Some(state),
                 Err(error) => {
+                    shown = None;
                     counts.failed_states.add_one();
                     tracing::warn!("the state {} could not be shown: {error}", state.as_str());
                     if matches!(error, RoomError::Request { .. }) {
                         // The server does not want it, now or later.
                         break;
                     }
+                    sleep(BETWEEN_STATE_ATTEMPTS).await;
                 }
             }
-            sleep(BETWEEN_STATE_ATTEMPTS).await;
         }
     }
 }
 
 async fn show(room: &Room, state: AgentState) -> Result<(), RoomError> {
     let attributes = HashMap::from([(STATE_ATTRIBUTE.to_owned(), state.as_str().to_owned())]);
-    room.local_participant().set_attributes(attributes).await
+    attributes::set(room, attributes).await
 }
 
 #[cfg(test)]

@@ -66,6 +66,11 @@ impl Streams {
         Self { limits, budget, open: BTreeMap::new() }
     }
 
+    /// Whether a stream that begins so is for us.
+    pub(super) fn is_ours(header: &Header) -> bool {
+        kind(header).is_some()
+    }
+
     /// A stream begins; a short one is complete with that.
     pub(crate) fn header(&mut self, from: &str, header: Header, now: Instant) -> Progress {
         let Some(kind) = kind(&header) else { return Progress::Pending };
@@ -197,9 +202,9 @@ impl Streams {
 impl Open {
     fn add(&mut self, content: &[u8], limit: usize) -> Result<(), String> {
         let Some(mut inflater) = self.inflater.take() else { return self.store(content, limit) };
-        let inflated = self.inflate(&mut inflater, content, limit);
+        let added = self.inflate(&mut inflater, content, limit);
         self.inflater = Some(inflater);
-        inflated
+        added
     }
 
     fn inflate(&mut self, inflater: &mut Decompress, mut content: &[u8], limit: usize) -> Result<(), String> {

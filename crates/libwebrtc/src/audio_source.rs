@@ -240,12 +240,9 @@ pub mod native {
             let Some(source) = source.upgrade() else { return };
             let Ok(queue) = &source.queue else { return };
             let feeds = source.live_feeds();
-            let mut due = clock.due(Instant::now());
-            if napping && due.run > 1 {
-                // What was slept through is over: sound that came in the meantime leaves at its own pace.
-                due.skipped += u64::from(due.run - 1);
-                due.run = 1;
-            }
+            let now = Instant::now();
+            // What was slept through is over: sound that came in the meantime leaves at its own pace.
+            let due = if napping { clock.due_without_arrears(now) } else { clock.due(now) };
             for feed in feeds.iter().filter(|_| due.skipped > 0) {
                 feed.skip(due.skipped);
             }

@@ -61,7 +61,8 @@ fn refused(progress: Progress) -> String {
 }
 
 #[track_caller]
-fn pending(progress: Progress) {
+fn pending(progress: impl std::borrow::Borrow<Progress>) {
+    let progress = progress.borrow();
     assert!(matches!(progress, Progress::Pending), "{progress:?}");
 }
 

@@ -20,7 +20,7 @@ pub(crate) async fn others_see_an_agent_and_its_state() {
     let room = new_room();
     let mut python = Peer::join(&server, &room, "python").await;
     let mut options = options(&server, &room);
-    options.name = "Sotto".to_owned();
+    "Sotto".clone_into(&mut options.name);
     options.attributes.insert("colour".to_owned(), "blue".to_owned());
     let agent = Agent::join_with(options).await;
     python.event("participant_active", |event| event["from"] == AGENT).await;
@@ -175,7 +175,7 @@ pub(crate) async fn packets_of_nobody_count_only_if_allowed() {
     let room = new_room();
     let mut strict = Agent::join(&server, &room).await;
     let mut lenient = options(&server, &room);
-    lenient.identity = "agent-lenient".to_owned();
+    "agent-lenient".clone_into(&mut lenient.identity);
     lenient.allow_anonymous = true;
     let mut lenient = Agent::join_with(lenient).await;
 

@@ -1,4 +1,4 @@
-//! A model endpoint that does what a test tells it: OpenAI's streaming chat completions over HTTP on loopback.
+//! A model endpoint that does what a test tells it: OpenAI-compatible chat completions, streamed over HTTP on loopback.
 //!
 //! A test gives one [`Reply`] for each request (or one rule for all) and then awaits what it wants to see: a request,
 //! a connection that the client closed. Nothing needs a sleep: a [`Gate`] lets a stream go on piece by piece. HTTP is

@@ -16,6 +16,7 @@ pub mod network;
 pub mod participant;
 pub mod peer;
 pub mod server;
+pub mod stall;
 pub mod tone;
 mod tools;
 pub mod watch;

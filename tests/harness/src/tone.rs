@@ -156,10 +156,12 @@ impl Ear {
 
     /// What the next frames hold.
     pub async fn hear(&mut self, frames: usize) -> Sound {
-        let mut sound = Sound { rate: self.rate, channels: vec![Channel::default(); self.channels] };
+        let channels = vec![Channel::default(); self.channels];
+        let mut sound = Sound { rate: self.rate, channels, heard_at: Vec::with_capacity(frames) };
         for _ in 0..frames {
             let frame = timeout(PATIENCE, self.stream.next()).await;
             let frame = frame.expect("a subscribed track gives frames").expect("the track still lives");
+            sound.heard_at.push(std::time::Instant::now());
             assert_eq!((frame.sample_rate, frame.num_channels as usize), (self.rate, self.channels));
             for (index, channel) in sound.channels.iter_mut().enumerate() {
                 let samples = frame.data.iter().skip(index).step_by(self.channels);
@@ -211,6 +213,8 @@ impl Ear {
 pub struct Sound {
     rate: u32,
     channels: Vec<Channel>,
+    /// When each frame was heard.
+    heard_at: Vec<std::time::Instant>,
 }
 
 #[derive(Clone, Default)]
@@ -222,8 +226,12 @@ struct Channel {
 impl Sound {
     /// Whether each channel holds its tone, without gaps.
     pub fn is_tone(&self, hz: &[f64], level: f64) -> bool {
+        self.loud_share(level) >= 0.95 && self.holds_tone(hz, level)
+    }
+
+    /// Whether each channel holds its tone, gaps or not.
+    pub fn holds_tone(&self, hz: &[f64], level: f64) -> bool {
         self.channels.len() == hz.len()
-            && self.loud_share(level) >= 0.95
             && self.channels.iter().zip(hz).all(|(channel, hz)| {
                 (strongest_hz(&channel.samples, self.rate) - hz).abs() < HZ_TOLERANCE
                     && (self::level(&channel.samples) / level - 1.0).abs() < LEVEL_TOLERANCE
@@ -239,6 +247,14 @@ impl Sound {
     pub fn loud_share(&self, level: f64) -> f64 {
         let levels: Vec<_> = self.channels.iter().flat_map(|channel| &channel.frame_levels).collect();
         levels.iter().filter(|frame| ***frame > level / 2.0).count() as f64 / levels.len() as f64
+    }
+
+    /// When frames were heard that are not loud in every channel, in the sense of [`Self::loud_share`].
+    pub fn quiet_moments(&self, level: f64) -> Vec<std::time::Instant> {
+        let is_quiet =
+            |frame: usize| self.channels.iter().any(|channel| channel.frame_levels[frame] <= level / 2.0);
+        let moments = self.heard_at.iter().enumerate();
+        moments.filter(|(frame, _)| is_quiet(*frame)).map(|(_, moment)| *moment).collect()
     }
 
     /// How long it lasted.

@@ -64,6 +64,8 @@ pub(super) struct Turn {
     pub(super) runs: Vec<Run>,
     /// Tools run so far, with what they gave.
     pub(super) calls: Vec<(ToolCall, String)>,
+    /// How many they are.
+    tools_run: u32,
     prompt_bytes: usize,
     usage: Usage,
     /// Requests made, and those of them that the endpoint counted.
@@ -103,6 +105,7 @@ impl Turn {
             called: Vec::new(),
             runs: Vec::new(),
             calls: Vec::new(),
+            tools_run: 0,
             prompt_bytes: 0,
             usage: Usage::default(),
             requests: 0,
@@ -365,6 +368,7 @@ impl Engine {
             };
             self.send(Audience::Whole, Body::AssistantMessage(whole));
         }
+        turn.tools_run = turn.calls.len() as u32;
         if !text.is_empty() || !turn.calls.is_empty() {
             let parent = turn.work.go_on_from.unwrap_or(turn.work.message);
             let said =
@@ -414,7 +418,7 @@ impl Engine {
         let total = self.now - turn.work.arrived;
         self.spent.tokens += turn.tokens();
         self.spent.time += total;
-        self.spent.tool_calls += turn.calls.len() as u32;
+        self.spent.tool_calls += turn.tools_run;
         self.outputs.push_back(Output::TurnEnded(TurnReport {
             message: turn.work.message_id.clone(),
             answer,
@@ -425,7 +429,7 @@ impl Engine {
             total,
             steps: turn.thinking.count.unsigned_abs(),
             sentences: turn.speaking.count.unsigned_abs(),
-            tools: turn.calls.len() as u32,
+            tools: turn.tools_run,
             usage: turn.usage,
         }));
     }

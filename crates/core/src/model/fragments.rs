@@ -89,13 +89,15 @@ impl Fragments {
             let other_index = call.index.is_some() && piece.index.is_some() && call.index != piece.index;
             call.id.as_ref() == Some(id) && !other_index
         });
-        // An id may come late. On a call that has another one it begins a new call, whatever the index says.
+        // An id may come late, but not with a name once the arguments have begun. On a call that has another id it
+        // begins a new call, whatever the index says.
         same_id.or_else(|| {
             latest.filter(|&at| {
                 let call = &self.calls[at];
-                let same_name =
-                    piece.name.as_ref().is_none_or(|name| call.name.is_empty() || *name == call.name);
-                call.id.is_none() && same_name && !is_whole(&call.arguments)
+                let goes_on = piece.name.as_ref().is_none_or(|name| {
+                    call.arguments.is_empty() && (call.name.is_empty() || *name == call.name)
+                });
+                call.id.is_none() && goes_on && !is_whole(&call.arguments)
             })
         })
     }
@@ -199,6 +201,7 @@ mod tests {
     #[test]
     fn a_late_id_belongs_to_the_call_that_waits_for_it() {
         assert_eq!(calls(&["0 - f -", "0 x - {}"]), ["x f {}"]);
+        assert_eq!(calls(&["0 - f {\"a\":\"b\"", "0 x f {}"]), ["call_1 f {\"a\":\"b\"}", "x f {}"]);
     }
 
     #[test]

@@ -53,6 +53,7 @@ pub struct Stream {
     finish: Option<Finish>,
     said_anything: bool,
     called: bool,
+    heard: u64,
     over: bool,
 }
 
@@ -79,6 +80,7 @@ impl Stream {
             finish: None,
             said_anything: false,
             called: false,
+            heard: 0,
             over: false,
         }
     }
@@ -86,6 +88,12 @@ impl Stream {
     /// Whether all has been said: [`Chunk::Finish`] or an error. The connection is of no use any more.
     pub fn is_over(&self) -> bool {
         self.over
+    }
+
+    /// How often the model was heard: also in fragments of calls, which become a chunk only when they are whole, and never
+    /// in comments. While this grows, the endpoint is at work.
+    pub fn heard(&self) -> u64 {
+        self.heard
     }
 
     /// Takes the next bytes, cut wherever the network likes.
@@ -193,6 +201,7 @@ impl Stream {
     }
 
     fn delta(&mut self, delta: Delta, chunks: &mut Chunks) -> Result<(), StreamError> {
+        self.heard += u64::from(matches!(delta, Delta::Reasoning(..) | Delta::Content(_) | Delta::Call(_)));
         match delta {
             Delta::Reasoning(_, text) => {
                 self.inline.reasoning_comes_apart();

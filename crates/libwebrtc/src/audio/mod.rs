@@ -10,6 +10,7 @@
 pub(crate) mod capture_queue;
 pub(crate) mod clock;
 pub(crate) mod codec;
+pub(crate) mod continuation;
 pub(crate) mod delay;
 pub(crate) mod jitter;
 pub(crate) mod level;

@@ -6,6 +6,7 @@
 
 use super::clock::BlockSizes;
 use super::codec::{CodecError, Decoder, OpusDecoder, RTP_RATE, frame_samples_48k, native_rate_for};
+use super::continuation::Continuation;
 use super::jitter::{JitterBuffer, Next, Packet, Stretch};
 use super::level::rms;
 use super::red::{RedBlocks, RedError};
@@ -104,6 +105,7 @@ pub(crate) struct ReceiverStats {
 pub(crate) struct AudioReceiver {
     buffer: JitterBuffer,
     decoder: Box<dyn Decoder>,
+    continuation: Continuation,
     resampler: Resampler,
     blocks: BlockSizes,
     out_rate: u32,
@@ -139,6 +141,7 @@ impl AudioReceiver {
         }
         Ok(Self {
             buffer: JitterBuffer::new(),
+            continuation: Continuation::new(decoder.rate(), decoder.channels()),
             resampler: Resampler::new(decoder.rate(), out_rate, decoder.channels())?,
             decoder,
             blocks: BlockSizes::new(out_rate),
@@ -228,6 +231,7 @@ impl AudioReceiver {
                 match self.decoder.decode_fec(&packet.payload, frames as usize, &mut self.decoded) {
                     Ok(()) => {
                         self.stats.fec_recovered += 1;
+                        self.lead_over();
                         self.heard(Origin::Recovered);
                     }
                     Err(_) => self.conceal(samples),
@@ -239,6 +243,7 @@ impl AudioReceiver {
                 self.origin = Origin::Nothing;
             }
         }
+        self.continuation.hear(&self.decoded);
         self.resampled.clear();
         self.resampler.process(&self.decoded, &mut self.resampled);
         remix(&self.resampled, self.decoder.channels(), self.out_channels, &mut self.ready);
@@ -259,7 +264,9 @@ impl AudioReceiver {
         self.stats.jitter_buffer_delay_s += waited.as_secs_f64() * emitted as f64;
         self.stats.jitter_buffer_target_delay_s += self.buffer.target().as_secs_f64() * emitted as f64;
         self.since_stretch = self.since_stretch.saturating_add(packet.samples);
-        if self.since_stretch >= STRETCH_EVERY {
+        if self.continuation.is_going_on() {
+            self.lead_over();
+        } else if self.since_stretch >= STRETCH_EVERY {
             self.stretch(stretch);
         }
         self.heard(Origin::Decoded);
@@ -280,10 +287,19 @@ impl AudioReceiver {
         self.since_stretch = 0;
     }
 
-    /// Real audio is at hand. No fading in: the decoder goes over from what it made up last.
+    /// Real audio is at hand.
     fn heard(&mut self, origin: Origin) {
         self.concealed_run = 0;
         self.origin = origin;
+    }
+
+    /// Joins what was decoded to what was made up before it. Comfort noise needs no seam: the decoder goes
+    /// over from what it made up last.
+    fn lead_over(&mut self) {
+        let gain = self.made_up_gain(0);
+        let added = self.continuation.lead_over(&mut self.decoded, gain);
+        self.stats.concealed_samples +=
+            added as u64 * u64::from(self.out_rate) / u64::from(self.decoder.rate());
     }
 
     /// Makes up audio that goes on from the last, fading out in the long run.
@@ -295,13 +311,15 @@ impl AudioReceiver {
             self.silence(samples);
         } else {
             let frames = (samples * self.decoder.rate() / RTP_RATE) as usize;
-            if self.decoder.conceal(frames, &mut self.decoded).is_err() {
-                self.silence(samples);
+            if announced {
+                self.continuation.stop();
+                if self.decoder.conceal(frames, &mut self.decoded).is_err() {
+                    self.silence(samples);
+                }
+            } else {
+                self.continuation.go_on(frames, &mut self.decoded);
             }
-            let (run, step) = (self.concealed_run, RTP_RATE / self.decoder.rate());
-            self.fade(|at| {
-                f64::from(FADE_TO.saturating_sub(run + at * step)) / f64::from(FADE_TO - FADE_FROM)
-            });
+            self.fade();
         }
         self.concealed_run = self.concealed_run.saturating_add(samples);
         self.origin = if announced { Origin::Comfort } else { Origin::Concealed };
@@ -319,17 +337,26 @@ impl AudioReceiver {
         self.decoded.resize(frames * usize::from(self.decoder.channels()), 0);
     }
 
-    /// Scales each decoded frame by a gain that depends on its place; more than 1 means 1.
-    fn fade(&mut self, gain: impl Fn(u32) -> f64) {
+    /// Fades made-up audio out, each frame according to its place.
+    fn fade(&mut self) {
         let channels = usize::from(self.decoder.channels());
-        for (at, frame) in (0..).zip(self.decoded.chunks_mut(channels)) {
-            let gain = gain(at);
+        let mut decoded = std::mem::take(&mut self.decoded);
+        for (at, frame) in (0..).zip(decoded.chunks_mut(channels)) {
+            let gain = self.made_up_gain(at);
             if gain < 1.0 {
                 for sample in frame {
                     *sample = (f64::from(*sample) * gain) as i16;
                 }
             }
         }
+        self.decoded = decoded;
+    }
+
+    /// How loud audio is made up so many frames from now, 0 to 1.
+    fn made_up_gain(&self, frames: u32) -> f64 {
+        let run = self.concealed_run.saturating_add(frames * (RTP_RATE / self.decoder.rate()));
+        let left = FADE_TO.saturating_sub(run);
+        (f64::from(left) / f64::from(FADE_TO - FADE_FROM)).min(1.0)
     }
 
     fn to_output(&self, samples: u32) -> u64 {

@@ -111,7 +111,7 @@ async fn perform(writer: &mut OwnedWriteHalf, reply: &Reply, wrote: impl Fn(Inst
     if let Some(Head { status, headers }) = &reply.head {
         let mut head = format!("HTTP/1.1 {status} Scripted\r\ntransfer-encoding: chunked\r\n");
         for (name, value) in headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
+            head.extend([name, ": ", value, "\r\n"]);
         }
         head.push_str("\r\n");
         writer.write_all(head.as_bytes()).await?;

@@ -119,7 +119,7 @@ impl Reply {
         self
     }
 
-    /// Ends the stream as OpenAI does.
+    /// Ends the stream in good form.
     #[must_use]
     pub fn done(self) -> Self {
         self.raw("data: [DONE]\n\n")

@@ -229,8 +229,11 @@ impl Flow {
 
 /// Whether a character, as people see it, ends at `at`.
 pub(crate) fn is_border(text: &str, at: usize) -> bool {
+    // Unicode joins a few Arabic signs even to the white space after them; people see two things there.
+    let before_gap =
+        text[at..].starts_with(char::is_whitespace) && !text[..at].ends_with(char::is_whitespace);
     // An error would mean that text is missing, and all of it is here.
-    GraphemeCursor::new(at, text.len(), true).is_boundary(text, 0).unwrap_or(true)
+    before_gap || GraphemeCursor::new(at, text.len(), true).is_boundary(text, 0).unwrap_or(true)
 }
 
 /// The last place after `start` where a character, as people see it, begins. A single "character" of hundreds of

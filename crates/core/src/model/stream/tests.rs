@@ -1,5 +1,9 @@
 //! Recorded-style streams, one file per case in `streams/`: what it shows, what it needs (`!` lines), the body and the
 //! chunks that have to come of it. Each is read whole, byte by byte, and cut in two at every byte.
+#![allow(
+    clippy::format_push_string,
+    reason = "a test reads better so, and its allocations cost nobody anything"
+)]
 
 use super::{Chunks, Limits, Stream, StreamOptions};
 use crate::model::{Chunk, Finish, StreamError, ToolSpec};

@@ -7,3 +7,4 @@ mod receive;
 mod resample;
 mod send;
 mod signal;
+mod stalls;

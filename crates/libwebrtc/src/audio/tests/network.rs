@@ -123,7 +123,7 @@ pub(crate) struct FarEnd {
     pub(crate) pcm: Vec<i16>,
     /// How much faster than the sender's clock its own one runs, in parts per million.
     pub(crate) clock_ppm: f64,
-    epoch: Instant,
+    pub(crate) epoch: Instant,
     ticks: u32,
     last_pull: Option<Duration>,
 }
@@ -153,7 +153,7 @@ impl FarEnd {
         self
     }
 
-    fn insert(&mut self, packet: &Travelling) {
+    pub(crate) fn insert(&mut self, packet: &Travelling) {
         let Travelling { at, sequence, rtp_time, payload, red } = packet;
         let arrival = self.epoch + *at;
         if *red {

@@ -69,6 +69,12 @@ pub(crate) fn all_quiet(rate: u32, pcm: &[i16]) -> bool {
     loud_blocks(rate, pcm).0 == 0
 }
 
+/// How many 10 ms blocks have less than this share of a [`tone`]'s level.
+pub(crate) fn quiet_blocks(share: f64, rate: u32, pcm: &[i16]) -> usize {
+    let least = share * 10_000.0 / 32_768.0 / 2_f64.sqrt();
+    pcm.chunks_exact(rate as usize / 100).filter(|block| rms(block) < least).count()
+}
+
 fn loud_blocks(rate: u32, pcm: &[i16]) -> (usize, usize) {
     let blocks = pcm.chunks_exact(rate as usize / 100);
     let total = blocks.len();
