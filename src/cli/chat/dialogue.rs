@@ -17,7 +17,7 @@ pub(super) enum Ending {
 
 /// The feature of agents that send figures.
 const FIGURES: &str = "turn_meta";
-/// From here on an ErrorMessage is an error; below it is a notice.
+/// From here on an `ErrorMessage` is an error; below it is a notice.
 const ERROR: i32 = 2;
 
 #[derive(Debug, Default)]
