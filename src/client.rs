@@ -92,7 +92,7 @@ pub enum Event {
         identity: String,
     },
     /// An agent sent this.
-    Received(Envelope),
+    Received(Box<Envelope>),
     /// The connection is lost and being restored.
     Reconnecting,
     /// The connection is back, and what was missed has been asked for.
@@ -250,8 +250,9 @@ impl Client {
             }
             RoomEvent::ParticipantDisconnected(participant) => self.gone(participant.identity().as_str()),
             RoomEvent::DataReceived { payload, topic, participant, .. } => {
-                let from_agent = participant
-                    .map_or(self.agents.is_empty(), |participant| participant.kind() == ParticipantKind::Agent);
+                let from_agent = participant.map_or(self.agents.is_empty(), |participant| {
+                    participant.kind() == ParticipantKind::Agent
+                });
                 if from_agent && self.is_ours(topic.as_deref()) {
                     self.receive(&payload);
                 }
@@ -348,9 +349,9 @@ impl Client {
     fn receive(&mut self, bytes: &[u8]) {
         match wire::decode(bytes, &LIMITS) {
             Ok(envelope) => match self.ledger.receive(&envelope) {
-                Receipt::New => self.ready.push_back(Event::Received(envelope)),
+                Receipt::New => self.ready.push_back(Event::Received(Box::new(envelope))),
                 Receipt::NewButOneIsMissing => {
-                    self.ready.push_back(Event::Received(envelope));
+                    self.ready.push_back(Event::Received(Box::new(envelope)));
                     self.configure();
                 }
                 Receipt::Known => {}

@@ -107,8 +107,8 @@ impl Talk {
         outcome?;
         match failures {
             0 => Ok(()),
-            1 => bail!("an answer failed"),
-            failures => bail!("{failures} answers failed"),
+            1 => bail!("a question was not answered"),
+            failures => bail!("{failures} questions were not answered"),
         }
     }
 
@@ -137,14 +137,15 @@ impl Talk {
             let deadline = self.deadline();
             let flow = tokio::select! {
                 event = self.client.next() => self.handle(event)?,
-                line = lines.recv(), if takes_lines => match line {
-                    Some(line) => self.line(&line.context("cannot read the standard input")?)?,
-                    None => {
+                line = lines.recv(), if takes_lines => {
+                    if let Some(line) = line {
+                        self.line(&line.context("cannot read the standard input")?)?
+                    } else {
                         self.input_is_over = true;
                         // At a terminal that is Ctrl-D.
                         if self.manner.interactive { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
                     }
-                },
+                }
                 _ = interrupts.recv() => self.interrupt()?,
                 () = sleep_until(deadline.unwrap_or(self.start)), if deadline.is_some() => self.give_up()?,
             };
@@ -177,7 +178,10 @@ impl Talk {
         if self.client.agent_is_here() {
             bail!("the agent was silent for {seconds} s");
         }
-        bail!("no agent came to the room within {seconds} s; start one with: sotto join {}", self.client.room());
+        bail!(
+            "no agent came to the room within {seconds} s; start one with: sotto join {}",
+            self.client.room()
+        );
     }
 
     fn handle(&mut self, event: Event) -> Flow {
