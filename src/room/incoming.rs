@@ -198,7 +198,8 @@ impl Incoming {
         if self.missing.remove(&identity) {
             return;
         }
-        if self.people.insert(identity.clone(), None).is_none() {
+        // Whoever spoke before being announced is there already, but nobody knows its name.
+        if self.people.insert(identity.clone(), None) != Some(None) {
             let name = participant.name();
             self.delivery.tell(RoomEvent::Joined(Participant { identity, name }));
         }
