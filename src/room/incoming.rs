@@ -299,7 +299,8 @@ impl Incoming {
             match serde_json::from_slice::<LegacyChat>(&payload) {
                 Ok(chat) if !chat.ignore_legacy => self.chat(from, chat.id, chat.message),
                 Ok(_) => {}
-                Err(error) => tracing::debug!("a chat packet could not be read: {error}"),
+                // The error's own words may quote what was said.
+                Err(error) => tracing::debug!("a chat packet could not be read: {:?}", error.classify()),
             }
             return;
         }
