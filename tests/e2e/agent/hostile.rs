@@ -1,6 +1,6 @@
 //! Garbage, floods and traps from one user, while another is served as if nothing were.
 
-use sotto_core::wire::body::Body;
+use sotto_core::wire::body::{Body, Configuration};
 use std::time::Instant;
 
 use super::{Scene, told};
@@ -53,6 +53,17 @@ pub(crate) async fn an_empty_message_is_refused_by_its_number() {
     assert_eq!(scene.asked_so_far(), 0);
 }
 
+/// Whether there is such a conversation elsewhere is nobody's business.
+pub(crate) async fn another_conversation_is_not_found_here() {
+    let scene = Scene::begin().await;
+    let mut anna = scene.user("anna").await;
+    let configuration = Body::Configuration(Configuration::default());
+    anna.sends_to(Some("another-room"), configuration.clone()).await;
+    assert_eq!(anna.hears(2).await, ["error 201 final", "refused 1"]);
+    anna.sends_to(Some(&scene.room), configuration).await;
+    assert_eq!(anna.hears(2).await, ["ack 2", "configuration"]);
+}
+
 pub(crate) async fn a_flood_of_garbage_harms_nobody_else() {
     const FLOOD: usize = 2_000;
     let scene = Scene::begin().await;
@@ -72,7 +83,7 @@ pub(crate) async fn a_flood_of_garbage_harms_nobody_else() {
     tokio::join!(flood, talk);
     scene.agent.metric_reaches(&[MALFORMED, OVERFLOW], FLOOD as f64).await;
     // Whatever was owed for it has been sent before this is acknowledged.
-    mallory.sends(Body::Configuration(sotto_core::wire::body::Configuration::default())).await;
+    mallory.sends(Body::Configuration(Configuration::default())).await;
     let came = mallory.until(|body| matches!(body, Body::Acknowledgement(_))).await;
     let refusals = came.iter().filter(|envelope| told(&envelope.body) == "error 101 final").count();
     let windows = start.elapsed().as_secs() as usize / 10 + 1;

@@ -67,6 +67,26 @@ pub(crate) async fn an_answer_without_end_does_not_keep_it_for_ever() {
     leaves(&mut anna, scene.agent.identity()).await;
 }
 
+/// With nothing configured but the server.
+pub(crate) async fn without_an_endpoint_the_demo_answers() {
+    let server = Server::shared().await;
+    let room = new_room();
+    let agent = Agent::join(SOTTO, &server, &room, &[]).await;
+    let mut anna = User::join(&server, &room, "anna").await;
+    anna.participant.meets(agent.identity()).await;
+    anna.says("What is 12*7?").await;
+    let heard = anna.hears_to_the_end().await;
+    let place = |start: &str| heard.iter().position(|line| line.starts_with(start));
+    let order =
+        ["ack 1", "step 1: ", "step 2: ", "tool calculator ", "result {\"result\":84}", "start", "1: "]
+            .map(place);
+    assert!(order.iter().all(Option::is_some) && order.is_sorted(), "{heard:#?}");
+    assert!(
+        heard.last().is_some_and(|last| last.ends_with("(final)")) && heard.join("").contains("84"),
+        "{heard:#?}"
+    );
+}
+
 pub(crate) async fn health_and_metrics_tell_how_it_is() {
     let server = Server::shared().await;
     let room = new_room();

@@ -91,6 +91,9 @@ pub(crate) async fn a_user_who_leaves_and_comes_back_is_known() {
     // What is not known to have arrived is sent again, and not answered again.
     anna.sends_message("m1", "I am Anna.").await;
     assert_eq!(anna.hears(1).await, ["ack 1"]);
+    // Nobody else may use its id.
+    boris.sends_message("m1", "I am Anna.").await;
+    assert_eq!(boris.hears(2).await, ["error 202 final", "refused 2"]);
     anna.says("And I am back.").await;
     assert_eq!(anna.hears_to_the_end().await, ["ack 2", "start", "1: Yes. (final)"]);
     let expected = [

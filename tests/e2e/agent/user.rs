@@ -87,9 +87,14 @@ impl User {
 
     /// Sends a body with our next number.
     pub(super) async fn sends(&mut self, body: Body) {
+        self.sends_to(None, body).await;
+    }
+
+    /// The same for a conversation that is perhaps not the room's.
+    pub(super) async fn sends_to(&mut self, conversation: Option<&str>, body: Body) {
         self.sent += 1;
-        let meta = serde_json::Map::new();
-        let bytes = wire::encode(&Envelope { stanza: self.sent, conversation: None, meta, body });
+        let (meta, conversation) = (serde_json::Map::new(), conversation.map(str::to_owned));
+        let bytes = wire::encode(&Envelope { stanza: self.sent, conversation, meta, body });
         self.sends_bytes(bytes).await;
     }
 

@@ -30,7 +30,7 @@ pub(crate) async fn a_stop_while_the_model_thinks_gives_an_empty_answer() {
     let scene = Scene::begin().await;
     let mut anna = scene.user("anna").await;
     // Live thinking tells when the thought is there.
-    anna.can(&["streaming", "reasoning_deltas"]).await;
+    anna.can(&["streaming", "reasoning_deltas", "turn_meta"]).await;
     let thinks = serde_json::json!({"choices": [{"index": 0, "delta": {"reasoning": "Let me think"}}]});
     scene.model.reply(Reply::stream().event(&thinks).stall());
     anna.says("Well?").await;
@@ -39,6 +39,7 @@ pub(crate) async fn a_stop_while_the_model_thinks_gives_an_empty_answer() {
     let mut heard = anna.hears_to_the_end().await;
     heard.retain(|line| !line.starts_with("delta"));
     assert_eq!(heard, ["ack 3", "step 1: Let me think", "start", "1:  (final)"]);
+    assert_eq!(anna.hears(1).await, ["meta (interrupted)"]);
     assert_eq!(scene.model.end(scene.probes).await, End::ClosedByClient);
 }
 
