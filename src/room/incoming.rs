@@ -198,7 +198,8 @@ impl Incoming {
         if self.missing.remove(&identity) {
             return;
         }
-        if self.people.insert(identity.clone(), None).is_none() {
+        // Whoever spoke before being announced is there already, but nobody knows its name.
+        if self.people.insert(identity.clone(), None) != Some(None) {
             let name = participant.name();
             self.delivery.tell(RoomEvent::Joined(Participant { identity, name }));
         }
@@ -298,7 +299,8 @@ impl Incoming {
             match serde_json::from_slice::<LegacyChat>(&payload) {
                 Ok(chat) if !chat.ignore_legacy => self.chat(from, chat.id, chat.message),
                 Ok(_) => {}
-                Err(error) => tracing::debug!("a chat packet could not be read: {error}"),
+                // The error's own words may quote what was said.
+                Err(error) => tracing::debug!("a chat packet could not be read: {:?}", error.classify()),
             }
             return;
         }

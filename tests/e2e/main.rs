@@ -2,6 +2,7 @@
 //!
 //! One file per area. Tests share a server unless they harm it; every test has a room of its own.
 
+mod agent;
 mod audio;
 mod burst;
 mod counting;
@@ -67,6 +68,39 @@ fn main() -> ExitCode {
             room::letting_go_is_leaving,
             room::being_sent_away_closes_the_room,
             room::after_a_full_reconnect_all_is_as_before,
+            agent::the_exchange_is_complete_and_in_order,
+            agent::a_python_client_sees_the_same_exchange,
+            agent::tools_are_used_and_their_results_go_back_to_the_model,
+            agent::large_envelopes_travel_whole_both_ways,
+            agent::a_stop_ends_the_answer_at_once_and_is_no_error,
+            agent::a_stop_while_the_model_thinks_gives_an_empty_answer,
+            agent::a_new_message_interrupts_the_answer_to_the_same_user,
+            agent::with_a_queue_messages_wait_their_turn,
+            agent::an_answer_can_be_had_again_edited_and_continued,
+            agent::two_users_at_once_are_both_answered_and_told_apart,
+            agent::a_newcomer_who_writes_at_once_is_answered_at_once,
+            agent::a_user_who_leaves_and_comes_back_is_known,
+            agent::a_client_without_streaming_gets_whole_answers,
+            agent::live_thinking_and_figures_come_to_those_who_ask,
+            agent::hidden_reasoning_reaches_nobody,
+            agent::a_stock_client_chats_reads_transcripts_and_sees_the_state,
+            agent::an_endpoint_that_is_not_ready_is_asked_again,
+            agent::an_answer_that_breaks_off_is_kept_and_told_as_failed,
+            agent::a_refused_key_is_told_in_words_and_without_the_key,
+            agent::the_fallback_answers_with_a_key_of_its_own,
+            agent::each_kind_of_garbage_is_refused_to_its_sender_alone,
+            agent::an_empty_message_is_refused_by_its_number,
+            agent::another_conversation_is_not_found_here,
+            agent::a_flood_of_garbage_harms_nobody_else,
+            agent::whoever_writes_too_much_is_told_for_each_message,
+            agent::after_a_crash_another_agent_answers,
+            agent::told_to_leave_it_finishes_its_answer_first,
+            agent::an_answer_without_end_does_not_keep_it_for_ever,
+            agent::without_an_endpoint_the_demo_answers,
+            agent::health_and_metrics_tell_how_it_is,
+            agent::a_bad_configuration_is_told_clearly_with_exit_code_2,
+            agent::keys_and_speech_are_in_no_log_metric_or_error,
+            agent::the_beginning_of_a_prompt_stays_the_same,
             rpc::rust_to_rust,
             rpc::rust_and_python,
             audio::rust_to_rust_mono,

@@ -7,6 +7,7 @@
 //! A test is an `async fn` without arguments that panics when it fails. It also fails when `livekit` logged
 //! something that must never be logged, or when a task panicked unseen ([`watch`]).
 
+pub mod agent;
 pub mod authority;
 mod children;
 pub mod endpoint;
