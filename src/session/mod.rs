@@ -6,6 +6,8 @@
 //! room: it is caught and counted, and the conversation begins anew in the same room, with its numbers going on.
 
 mod clock;
+#[cfg(test)]
+mod tests;
 mod work;
 
 use crate::ports::{Model, Room, RoomCommand, RoomEvent, Store, StoreError, Tools};

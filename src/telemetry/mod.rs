@@ -45,8 +45,8 @@ pub fn start(configured: &str, format: Format) -> Result<(), TelemetryError> {
         .with_env_filter(filter(variable("SOTTO_LOG"), variable("RUST_LOG"), configured)?)
         .with_writer(std::io::stderr);
     let started = match format {
-        Format::Json => log.json().try_init(),
-        Format::Auto if !terminal => log.json().try_init(),
+        Format::Json => log.json().with_span_list(false).try_init(),
+        Format::Auto if !terminal => log.json().with_span_list(false).try_init(),
         Format::Auto | Format::Pretty => log.with_ansi(terminal).try_init(),
     };
     started.map_err(|_| TelemetryError::AlreadyStarted)
