@@ -58,11 +58,23 @@ enum Command {
     Token(token::Arguments),
 }
 
+impl Command {
+    /// Whether people talk in this terminal: then a log between the lines is only for what went wrong.
+    fn is_a_conversation(&self) -> bool {
+        matches!(self, Self::Chat(_) | Self::Dev(_))
+    }
+}
+
 impl Arguments {
     /// Runs the command to its end.
     pub fn run(self) -> anyhow::Result<()> {
         let config = Config::load(self.config.as_deref());
-        start_log(config.as_ref().map_or(&Config::default().telemetry, |config| &config.telemetry))?;
+        let defaults = Config::default().telemetry;
+        let mut telemetry = config.as_ref().map_or(&defaults, |config| &config.telemetry).clone();
+        if self.command.is_a_conversation() && telemetry.log == defaults.log {
+            telemetry.log = "warn".into();
+        }
+        start_log(&telemetry)?;
         tls::choose_provider();
         let config = move || config;
         match self.command {

@@ -80,7 +80,11 @@ impl Store for Slow {
         let (answer, answered) = oneshot::channel();
         self.0.lock().expect("no test panics while it holds the lock").push(answer);
         async move {
-            if answered.await.unwrap_or(false) { Ok(()) } else { Err(StoreError("the disk is full".to_owned())) }
+            if answered.await.unwrap_or(false) {
+                Ok(())
+            } else {
+                Err(StoreError("the disk is full".to_owned()))
+            }
         }
         .boxed()
     }
@@ -124,7 +128,8 @@ impl Bench {
         let room = Room { name: "room".to_owned(), events: for_session, commands: from_session };
         let metrics = Arc::new(Metrics::default());
         let ports = Ports { model, tools: Arc::new(Broken), store, metrics: Arc::clone(&metrics) };
-        let settings = Settings { conversation: "room".to_owned(), tools: Broken.specs(), ..Settings::default() };
+        let settings =
+            Settings { conversation: "room".to_owned(), tools: Broken.specs(), ..Settings::default() };
         let options = Options { settings, limits: Limits::default(), drain: PATIENCE };
         let (shutdown, leaving) = watch::channel(false);
         let session = tokio::spawn(run(room, options, ports, leaving));
@@ -149,7 +154,8 @@ impl Bench {
     /// The next message that is sent.
     async fn next(&mut self) -> Body {
         loop {
-            let command = timeout(PATIENCE, self.commands.recv()).await.expect("in time").expect("the session runs");
+            let command =
+                timeout(PATIENCE, self.commands.recv()).await.expect("in time").expect("the session runs");
             if let RoomCommand::Send { bytes, .. } = command {
                 return wire::decode(&bytes, &Limits::default()).expect("ours is readable").body;
             }
@@ -181,7 +187,11 @@ impl Bench {
 #[tokio::test]
 async fn a_message_is_acknowledged_and_answered() {
     let mut bench = Bench::start(Scripted::new([says("Hello. And welcome.")]));
-    assert_eq!(bench.commands.recv().await, Some(RoomCommand::State(AgentState::Listening)), "before any packet");
+    assert_eq!(
+        bench.commands.recv().await,
+        Some(RoomCommand::State(AgentState::Listening)),
+        "before any packet"
+    );
     bench.write("m1").await;
     assert!(matches!(bench.next().await, Body::Acknowledgement(ack) if ack.success));
     assert_eq!(bench.answer().await, ("Hello. And welcome.".to_owned(), None));
@@ -191,7 +201,11 @@ async fn a_message_is_acknowledged_and_answered() {
 #[tokio::test]
 async fn garbage_is_answered_to_its_sender_alone() {
     let mut bench = Bench::start(Scripted::new([]));
-    bench.events.send(RoomEvent::Packet { from: "eve".to_owned(), bytes: vec![0xc1] }).await.expect("it runs");
+    bench
+        .events
+        .send(RoomEvent::Packet { from: "eve".to_owned(), bytes: vec![0xc1] })
+        .await
+        .expect("it runs");
     loop {
         if let Some(RoomCommand::Send { to, .. }) = bench.commands.recv().await {
             assert_eq!(to, Recipients::Only(vec!["eve".to_owned()]));
@@ -248,7 +262,9 @@ async fn nothing_is_acknowledged_before_it_is_stored() {
     let mut bench = Bench::with_store(Scripted::new([says("Hello.")]), Arc::clone(&store) as Arc<dyn Store>);
     bench.write("m1").await;
     store.answer(false).await;
-    assert!(matches!(bench.next().await, Body::ErrorMessage(error) if error.code == 501 && error.recoverable));
+    assert!(
+        matches!(bench.next().await, Body::ErrorMessage(error) if error.code == 501 && error.recoverable)
+    );
     bench.write("m1").await;
     store.answer(true).await;
     assert!(matches!(bench.next().await, Body::Acknowledgement(ack) if ack.acknowledged_stanza_id == 2));

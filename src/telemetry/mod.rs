@@ -50,8 +50,8 @@ pub fn start(configured: &str, format: Format) -> Result<(), TelemetryError> {
         .with_writer(std::io::stderr);
     let harmless = filter_fn(is_harmless);
     let started = match format {
-        Format::Json => log.json().finish().with(harmless).try_init(),
-        Format::Auto if !terminal => log.json().finish().with(harmless).try_init(),
+        Format::Json => log.json().with_span_list(false).finish().with(harmless).try_init(),
+        Format::Auto if !terminal => log.json().with_span_list(false).finish().with(harmless).try_init(),
         Format::Auto | Format::Pretty => log.with_ansi(terminal).finish().with(harmless).try_init(),
     };
     started.map_err(|_| TelemetryError::AlreadyStarted)

@@ -5,6 +5,8 @@
 mod agent;
 mod audio;
 mod burst;
+mod chat;
+mod client;
 mod counting;
 mod data;
 mod encryption;
@@ -101,6 +103,19 @@ fn main() -> ExitCode {
             agent::a_bad_configuration_is_told_clearly_with_exit_code_2,
             agent::keys_and_speech_are_in_no_log_metric_or_error,
             agent::the_beginning_of_a_prompt_stays_the_same,
+            client::what_no_agent_heard_is_sent_again_when_one_comes,
+            client::large_envelopes_keep_their_place_both_ways,
+            client::only_agents_are_heard,
+            client::what_is_missing_is_asked_for,
+            client::after_a_reconnect_the_agent_learns_how_far_we_came,
+            client::a_new_agent_that_counts_anew_is_heard,
+            chat::pipes_get_plain_text_and_each_answer_is_awaited,
+            chat::scripts_get_json,
+            chat::a_question_waits_for_the_agent,
+            chat::without_an_agent_it_gives_up,
+            chat::a_failed_answer_is_told_and_shows_in_the_exit_code,
+            chat::what_cannot_be_done_shows_in_the_exit_code,
+            chat::at_a_terminal_ctrl_c_stops_the_answer_and_then_leaves,
             rpc::rust_to_rust,
             rpc::rust_and_python,
             audio::rust_to_rust_mono,

@@ -5,6 +5,7 @@ use super::dialogue::{Dialogue, Ending};
 use super::screen::{Screen, Style};
 use crate::client::{Client, Event};
 use anyhow::{Context, bail};
+use futures_util::FutureExt;
 use sotto_core::wire::Envelope;
 use sotto_core::wire::body::VariationMode;
 use std::io::{self, BufRead, Write};
@@ -124,9 +125,7 @@ impl Talk {
             }
         }
         if self.manner.interactive {
-            let room = self.client.room();
-            self.tell(&format!("room {room:?}; /help lists the commands"))?;
-            self.prompt()?;
+            self.look_around()?;
         }
         loop {
             let running = self.dialogue.running().is_some();
@@ -157,6 +156,19 @@ impl Talk {
                 return Ok(());
             }
         }
+    }
+
+    /// Says where we are and who is there, and asks for the first line.
+    fn look_around(&mut self) -> anyhow::Result<()> {
+        // What was known on joining is waiting already.
+        while let Some(event) = self.client.next().now_or_never() {
+            if !matches!(event, Event::AgentHere { .. }) {
+                let _ = self.handle(event)?;
+            }
+        }
+        let agent = if self.client.agent_is_here() { "the agent is here" } else { "no agent is here yet" };
+        self.tell(&format!("room {:?}; {agent}; /help lists the commands", self.client.room()))?;
+        self.prompt()
     }
 
     /// When to stop waiting for the agent.
@@ -241,7 +253,8 @@ impl Talk {
                 return Ok(ControlFlow::Continue(()));
             }
             Command::Again => {
-                let target = self.dialogue.answer().or(self.dialogue.message()).map(str::to_owned);
+                // Not the answer: one that was stopped before its first word is none that could be varied.
+                let target = self.dialogue.message().map(str::to_owned);
                 return self.vary("/again", target, VariationMode::Regenerate, None);
             }
             Command::Edit(text) => {
