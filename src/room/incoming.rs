@@ -198,9 +198,14 @@ impl Incoming {
         if self.missing.remove(&identity) {
             return;
         }
-        // Whoever spoke before being announced is there already, but nobody knows its name.
-        if self.people.insert(identity.clone(), None) != Some(None) {
-            let name = participant.name();
+        let name = participant.name();
+        let news = match self.people.insert(identity.clone(), None) {
+            None => true,
+            // It spoke before it was announced: its name is news, if it has one.
+            Some(Some(_unannounced)) => !name.is_empty(),
+            Some(None) => false,
+        };
+        if news {
             self.delivery.tell(RoomEvent::Joined(Participant { identity, name }));
         }
     }
