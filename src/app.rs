@@ -160,6 +160,7 @@ impl App {
                 content_bytes: limits.content_bytes,
             },
             drain: self.config.agent.drain_seconds,
+            log_content: self.config.telemetry.content,
         }
     }
 
@@ -181,7 +182,8 @@ impl App {
                 config::Visibility::Full => settings::Visibility::Full,
                 config::Visibility::Hidden => settings::Visibility::Hidden,
             },
-            thinking: main.is_none_or(|endpoint| endpoint.thinking != config::Thinking::Off),
+            thinking: model.endpoints.is_empty()
+                || model.endpoints.iter().any(|endpoint| endpoint.thinking != config::Thinking::Off),
             effort: main.and_then(|endpoint| endpoint.effort.as_deref()).map(str::to_owned),
             step_chars: reasoning.step_chars,
             max_thinking: reasoning.max_seconds,
@@ -258,10 +260,13 @@ fn open_ai(model: &config::Model) -> Result<OpenAi, SetupError> {
 fn endpoint(endpoint: &config::Endpoint) -> Endpoint {
     Endpoint {
         url: endpoint.url.to_string(),
+        shown_url: Some(endpoint.url.shown().to_owned()),
+        thinks: endpoint.thinking != config::Thinking::Off,
         key: endpoint.key.as_ref().and_then(|key| Key::new(key.expose())),
         starts_inside: match endpoint.thinking {
-            config::Thinking::Auto => None,
-            config::Thinking::On | config::Thinking::Off => Some(false),
+            // Some models think whatever they are told.
+            config::Thinking::Auto | config::Thinking::Off => None,
+            config::Thinking::On => Some(false),
             config::Thinking::Inside => Some(true),
         },
         find_switch: endpoint.switch == config::Switch::Auto,
