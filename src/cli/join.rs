@@ -22,13 +22,19 @@ pub struct Arguments {
 pub async fn run(arguments: Arguments, config: Config) -> anyhow::Result<()> {
     // What will be missing in the end is told at once.
     config.livekit.credentials()?;
+    // From the start: process 1 of a container does not even notice a signal that it does not listen for.
+    let shutdown = shutdown_on_signal()?;
+    let mut leaving = shutdown.clone();
     let app = App::new(config)?;
     let server = app.serve_http().await?;
     if let Some(server) = &server {
         info!("health and metrics on http://{}", server.address());
     }
-    app.get_to_know_the_model().await;
-    match app.join(&arguments.room, shutdown_on_signal()?).await? {
+    tokio::select! {
+        () = app.get_to_know_the_model() => {}
+        Ok(_) = leaving.wait_for(|leave| *leave) => return Ok(()),
+    }
+    match app.join(&arguments.room, shutdown).await? {
         End::Left => Ok(()),
         End::Closed(reason) => bail!("the room is over: {reason}"),
     }
