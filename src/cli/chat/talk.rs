@@ -218,7 +218,8 @@ impl Talk {
             self.last_sign = Instant::now();
         }
         // Scripts want answers to what they asked; people see all that is said in the room.
-        if was_running || self.manner.interactive || self.manner.style == Style::Json {
+        let is_an_answer = was_running && self.dialogue.concerns_us(&envelope.body);
+        if is_an_answer || self.manner.interactive || self.manner.style == Style::Json {
             let shown = self.screen.receive(envelope, self.start.elapsed());
             write(&shown)?;
             if self.manner.interactive && !was_running && !shown.is_empty() {
