@@ -133,10 +133,13 @@ impl App {
             counts: Arc::clone(&self.counts),
             ..JoinOptions::new(self.config.livekit.url.as_str(), access, room, &identity)
         };
-        let joined = room::join(options).await?;
+        let mut leaving = shutdown.clone();
+        let joined = tokio::select! {
+            joined = room::join(options) => joined?,
+            Ok(_) = leaving.wait_for(|leave| *leave) => return Ok(End::Left),
+        };
         info!(room = joined.name, identity, "joined");
         self.health.send_replace(Health::Good);
-        let mut leaving = shutdown.clone();
         let health = self.health.clone();
         let watching = tokio::spawn(async move {
             if leaving.wait_for(|leave| *leave).await.is_ok() {

@@ -23,14 +23,15 @@ pub struct Arguments {
 pub async fn run(arguments: Arguments, config: Config) -> anyhow::Result<()> {
     // What will be missing in the end is told at once.
     config.livekit.credentials()?;
+    // From the start: process 1 of a container does not even notice a signal that it does not listen for.
+    let shutdown = shutdown_on_signal()?;
     let app = App::new(config)?;
     let server = app.serve_http().await?;
     if let Some(server) = &server {
         info!("health and metrics on http://{}", server.address());
     }
     // Whoever asks meanwhile waits for the model, not for us to come.
-    let joined =
-        while_it_lasts(app.join(&arguments.room, shutdown_on_signal()?), app.get_to_know_the_model());
+    let joined = while_it_lasts(app.join(&arguments.room, shutdown), app.get_to_know_the_model());
     match joined.await? {
         End::Left => Ok(()),
         End::Closed(reason) => bail!("the room is over: {reason}"),

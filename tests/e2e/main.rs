@@ -24,6 +24,7 @@ mod video;
 
 use std::process::ExitCode;
 
+#[expect(clippy::too_many_lines, reason = "a list, one line for each test")]
 fn main() -> ExitCode {
     // Most of the time is waiting; more than two at once would disturb each other's audio on two cores.
     sotto_harness::run(
@@ -77,7 +78,7 @@ fn main() -> ExitCode {
             agent::a_stop_ends_the_answer_at_once_and_is_no_error,
             agent::a_stop_while_the_model_thinks_gives_an_empty_answer,
             agent::a_new_message_interrupts_the_answer_to_the_same_user,
-            agent::with_a_queue_messages_wait_their_turn,
+            agent::with_a_queue_messages_wait_their_turn_as_long_as_there_is_room,
             agent::an_answer_can_be_had_again_edited_and_continued,
             agent::two_users_at_once_are_both_answered_and_told_apart,
             agent::a_newcomer_who_writes_at_once_is_answered_at_once,
@@ -98,6 +99,8 @@ fn main() -> ExitCode {
             agent::after_a_crash_another_agent_answers,
             agent::told_to_leave_it_finishes_its_answer_first,
             agent::an_answer_without_end_does_not_keep_it_for_ever,
+            agent::told_to_leave_while_it_still_starts_it_leaves,
+            agent::an_agent_that_is_sent_away_ends_and_says_why,
             agent::without_an_endpoint_the_demo_answers,
             agent::health_and_metrics_tell_how_it_is,
             agent::a_bad_configuration_is_told_clearly_with_exit_code_2,

@@ -67,6 +67,29 @@ pub(crate) async fn an_answer_without_end_does_not_keep_it_for_ever() {
     leaves(&mut anna, scene.agent.identity()).await;
 }
 
+/// As process 1 of a container it would not even notice a signal that it does not listen for.
+pub(crate) async fn told_to_leave_while_it_still_starts_it_leaves() {
+    let server = Server::shared().await;
+    let model = Endpoint::start().await;
+    model.reply_by(|_| Reply::silence());
+    let url = model.url();
+    let mut agent = Agent::launch(SOTTO, &server, &new_room(), &[("SOTTO_MODEL_URL", &url)]);
+    model.request(0).await;
+    agent.terminate();
+    assert_eq!(agent.ended().await, Ended::WithCode(0));
+}
+
+pub(crate) async fn an_agent_that_is_sent_away_ends_and_says_why() {
+    let mut scene = Scene::begin().await;
+    let another = start_agent(&scene.server, &scene.room, &scene.model, &[]).await;
+    assert_eq!(scene.agent.ended().await, Ended::WithCode(1));
+    let last = scene.agent.logs("why it ended", |line| line.starts_with("sotto: ")).await;
+    assert!(last.contains("the room is over") && last.contains("identity"), "{last}");
+    let mut anna = scene.user("anna").await;
+    assert_eq!(anna.asks("Are you the other one?").await, "Yes.");
+    drop(another);
+}
+
 /// With nothing configured but the server.
 pub(crate) async fn without_an_endpoint_the_demo_answers() {
     let server = Server::shared().await;
@@ -106,24 +129,24 @@ pub(crate) async fn health_and_metrics_tell_how_it_is() {
     let mut anna = User::join(&server, &room, "anna").await;
     anna.participant.meets(agent.identity()).await;
     let turns = "sotto_turns_total{kind=\"answered\"}";
-    assert_eq!(agent.metric(turns).await, 0.0);
+    assert_eq!(agent.metric(turns).await, 0);
     assert_eq!(anna.asks("Are you well?").await, "Yes.");
     let (status, body) = agent.get("/").await;
     assert_eq!((status, health(&body)), (200, "ok".into()));
-    agent.metric_reaches(&[turns], 1.0).await;
+    agent.metric_reaches(&[turns], 1).await;
     for (name, value) in [
-        ("sotto_conversations", 1.0),
-        ("sotto_panics_total", 0.0),
-        ("sotto_reasoning_steps_total", 1.0),
-        ("sotto_sentences_total", 1.0),
-        ("sotto_model_tokens_total{kind=\"input\"}", 50.0),
-        ("sotto_model_tokens_total{kind=\"output\"}", 5.0),
-        ("sotto_first_sentence_seconds_count", 1.0),
+        ("sotto_conversations", 1),
+        ("sotto_panics_total", 0),
+        ("sotto_reasoning_steps_total", 1),
+        ("sotto_sentences_total", 1),
+        ("sotto_model_tokens_total{kind=\"input\"}", 50),
+        ("sotto_model_tokens_total{kind=\"output\"}", 5),
+        ("sotto_first_sentence_seconds_count", 1),
     ] {
         assert_eq!(agent.metric(name).await, value, "{name}");
     }
     anna.sends_bytes(b"garbage".to_vec()).await;
-    agent.metric_reaches(&["sotto_events_total{kind=\"malformed\"}"], 1.0).await;
+    agent.metric_reaches(&["sotto_events_total{kind=\"malformed\"}"], 1).await;
     assert_eq!(agent.get("/elsewhere").await.0, 404);
 }
 
