@@ -31,7 +31,7 @@ use tracing::{error, info, info_span, warn};
 use work::Work;
 
 /// How long the room may take to let us go.
-const FAREWELL: Duration = Duration::from_secs(5);
+const FAREWELL: Duration = Duration::from_secs(10);
 
 /// What a session needs of the world.
 #[derive(Clone)]
@@ -121,8 +121,9 @@ impl Session {
                 performed = self.perform() => performed,
                 () = time_to_go(&mut shutdown, leave_by, drain) => return self.leave().await,
             };
+            let closed = |reason| if leave_by.is_some() { End::Left } else { End::Closed(reason) };
             if let Err(reason) = performed {
-                return End::Closed(reason);
+                return closed(reason);
             }
             if leave_by.is_some() && self.engine.is_idle() && self.saving.is_none() {
                 return self.leave().await;
@@ -130,9 +131,9 @@ impl Session {
             let wake = self.engine.poll_timeout().map(|due| self.clock.instant(due));
             let input = tokio::select! {
                 event = self.room.events.recv() => match event {
-                    Some(RoomEvent::Closed { reason }) => return End::Closed(reason),
+                    Some(RoomEvent::Closed { reason }) => return closed(reason),
                     Some(event) => self.input(event),
-                    None => return End::Closed("the connection ended".to_owned()),
+                    None => return closed("the connection ended".to_owned()),
                 },
                 // The session holds a sender itself, so the channel never closes.
                 Some(input) = incoming.recv() => input,
@@ -276,8 +277,12 @@ impl Session {
     fn log_content(&self, record: &Record) {
         let conversation = &self.room.name;
         match record {
-            Record::Message { id, from, text, .. } => info!(conversation, message = id, from, text, "asked"),
-            Record::Answer { message, text, .. } => info!(conversation, message, text, "answered"),
+            Record::Message { id, from, text, .. } => {
+                info!(conversation, message_id = id, from, text, "asked")
+            }
+            Record::Answer { message, text, .. } => {
+                info!(conversation, message_id = message, text, "answered")
+            }
             _ => {}
         }
     }
@@ -288,7 +293,7 @@ impl Session {
         let span = info_span!(
             "turn",
             conversation = self.room.name,
-            message = report.message,
+            message_id = report.message,
             answer = report.answer,
             end = ?report.end,
             first_token_ms = millis(report.first_token),

@@ -6,6 +6,7 @@
 pub mod metrics;
 
 use std::io::IsTerminal;
+use std::panic::PanicHookInfo;
 use tracing::{Level, Metadata};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::filter_fn;
@@ -54,7 +55,16 @@ pub fn start(configured: &str, format: Format) -> Result<(), TelemetryError> {
         Format::Auto if !terminal => log.json().with_span_list(false).finish().with(harmless).try_init(),
         Format::Auto | Format::Pretty => log.with_ansi(terminal).finish().with(harmless).try_init(),
     };
-    started.map_err(|_| TelemetryError::AlreadyStarted)
+    started.map_err(|_| TelemetryError::AlreadyStarted)?;
+    std::panic::set_hook(Box::new(log_panic));
+    Ok(())
+}
+
+/// Where it panicked, but not with which words: they may quote what people said.
+fn log_panic(panic: &PanicHookInfo<'_>) {
+    let thread = std::thread::current().name().unwrap_or("unnamed").to_owned();
+    let place = panic.location().map_or_else(|| "an unknown place".to_owned(), ToString::to_string);
+    tracing::error!(thread, "panicked at {place}");
 }
 
 /// Whatever the filter says, frames of a `WebSocket` are not logged: they carry the tokens that let one join.
