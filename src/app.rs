@@ -4,7 +4,7 @@
 use crate::config::{self, Config, ConfigError};
 use crate::http::{self, Health};
 use crate::model::{Demo, Endpoint, Key, Limits, OpenAi, SetupError};
-use crate::ports::{Model, Tools as _};
+use crate::ports::Model;
 use crate::room::{self, Access, ByteBudget, Counts, JoinError, JoinOptions, StreamLimits};
 use crate::session::{self, End, Options, Ports};
 use crate::store::memory::Memory;
@@ -49,7 +49,9 @@ pub enum AppError {
     #[error(transparent)]
     Join(#[from] JoinError),
     /// Health and metrics cannot be served.
-    #[error("cannot listen on {0} for health and metrics: {1}; set SOTTO_HTTP_ADDR to another address, or to off")]
+    #[error(
+        "cannot listen on {0} for health and metrics: {1}; set SOTTO_HTTP_ADDR to another address, or to off"
+    )]
     Http(SocketAddr, #[source] io::Error),
 }
 
@@ -104,7 +106,9 @@ impl App {
         for (endpoint, probe) in self.config.model.endpoints.iter().zip(endpoints.probe().await) {
             let url = endpoint.url.shown();
             match probe {
-                Ok(probe) => info!(url, model = endpoint.name.shown(), thinks = probe.thinks(), "the model answers"),
+                Ok(probe) => {
+                    info!(url, model = endpoint.name.shown(), thinks = probe.thinks(), "the model answers")
+                }
                 Err(failure) => warn!(url, "the model does not answer yet: {failure}"),
             }
         }
@@ -202,11 +206,16 @@ impl App {
                 conversation: settings::Spending {
                     tokens: budget.conversation_tokens,
                     seconds: budget.conversation_seconds.map(|limit| limit.as_secs()),
-                    tool_calls: budget.conversation_tool_calls.map(|limit| u32::try_from(limit).unwrap_or(u32::MAX)),
+                    tool_calls: budget
+                        .conversation_tool_calls
+                        .map(|limit| u32::try_from(limit).unwrap_or(u32::MAX)),
                 },
             },
             context_tokens,
-            answer_tokens: main.and_then(|endpoint| endpoint.max_tokens).map_or(4_096, u64::from).min(context_tokens / 2),
+            answer_tokens: main
+                .and_then(|endpoint| endpoint.max_tokens)
+                .map_or(4_096, u64::from)
+                .min(context_tokens / 2),
             secrets: Secrets::new(self.config.secrets().map(str::to_owned)),
             ..Settings::default()
         }

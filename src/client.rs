@@ -250,8 +250,9 @@ impl Client {
             }
             RoomEvent::ParticipantDisconnected(participant) => self.gone(participant.identity().as_str()),
             RoomEvent::DataReceived { payload, topic, participant, .. } => {
-                let from_agent = participant
-                    .map_or(self.agents.is_empty(), |participant| participant.kind() == ParticipantKind::Agent);
+                let from_agent = participant.map_or(self.agents.is_empty(), |participant| {
+                    participant.kind() == ParticipantKind::Agent
+                });
                 if from_agent && self.is_ours(topic.as_deref()) {
                     self.receive(&payload);
                 }

@@ -112,7 +112,12 @@ pub trait Tools: Send + Sync {
 pub trait Store: Send + Sync {
     /// Keeps records, all of them or none, in the order of the calls. Ready once they survive this process, or with
     /// `durable` this machine's power.
-    fn append(&self, conversation: &str, records: Vec<Record>, durable: bool) -> BoxFuture<'static, Result<(), StoreError>>;
+    fn append(
+        &self,
+        conversation: &str,
+        records: Vec<Record>,
+        durable: bool,
+    ) -> BoxFuture<'static, Result<(), StoreError>>;
 }
 
 /// Why something could not be kept; nothing of it was.

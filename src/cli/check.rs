@@ -99,9 +99,14 @@ async fn livekit(config: &Config) -> Finding {
     };
     let mut options = SignalOptions::default();
     options.region_failover = false;
-    let connected = timeout(PATIENCE, SignalClient::connect(&config.livekit.url, &token, options, None)).await;
+    let connected =
+        timeout(PATIENCE, SignalClient::connect(&config.livekit.url, &token, options, None)).await;
     match connected {
-        Err(_) => finding(false, format!("no answer within {} s; is it running, and is LIVEKIT_URL right?", PATIENCE.as_secs()), Value::Null),
+        Err(_) => finding(
+            false,
+            format!("no answer within {} s; is it running, and is LIVEKIT_URL right?", PATIENCE.as_secs()),
+            Value::Null,
+        ),
         Ok(Err(error)) => {
             let text = error.to_string();
             let remedy = if text.contains("401") {
@@ -114,7 +119,11 @@ async fn livekit(config: &Config) -> Finding {
         Ok(Ok((client, join, _events))) => {
             client.close().await;
             let version = join.server_info.map(|info| info.version).unwrap_or_default();
-            finding(true, format!("livekit-server {version} answers and accepts the key"), json!({ "version": version }))
+            finding(
+                true,
+                format!("livekit-server {version} answers and accepts the key"),
+                json!({ "version": version }),
+            )
         }
     }
 }
@@ -122,7 +131,12 @@ async fn livekit(config: &Config) -> Finding {
 async fn model(app: &App) -> Vec<Finding> {
     let Some(endpoints) = app.endpoints() else {
         let text = "the built-in demo answers; set SOTTO_MODEL_URL to use a real one".to_owned();
-        return vec![Finding { what: "model".to_owned(), good: true, text, details: json!({ "kind": "demo" }) }];
+        return vec![Finding {
+            what: "model".to_owned(),
+            good: true,
+            text,
+            details: json!({ "kind": "demo" }),
+        }];
     };
     let probes = endpoints.probe().await;
     app.config().model.endpoints.iter().zip(probes).map(|(endpoint, probe)| shown(endpoint, probe)).collect()
@@ -142,11 +156,14 @@ fn shown(endpoint: &Endpoint, probe: Result<Probe, sotto_core::model::Failure>) 
         Some(Style::Inline) => "thinks (inline, between tags)",
         Some(Style::Inside) => "thinks (inline, its stream begins inside)",
     };
-    let yes = |word: &'static str, yes: bool| if yes { word.to_owned() } else { format!("does not {}", word.trim_end_matches('s')) };
+    let yes = |word: &'static str, yes: bool| {
+        if yes { word.to_owned() } else { format!("does not {}", word.trim_end_matches('s')) }
+    };
     let streams = yes("streams", probe.streams);
     let tools = if probe.calls_tools { "calls tools" } else { "did not call a tool when it should" };
     let switch = format!("{:?}", probe.switch);
-    let stays = if probe.style_when_off.is_some() { ", also when told not to (see model.switch)" } else { "" };
+    let stays =
+        if probe.style_when_off.is_some() { ", also when told not to (see model.switch)" } else { "" };
     Finding {
         what,
         good: probe.streams,

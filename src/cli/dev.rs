@@ -15,7 +15,7 @@ use tokio::time::sleep;
 
 /// Start a local LiveKit server and the agent, and chat with it in this terminal.
 ///
-/// The server listens on loopback alone, on free ports, with a new key. Without SOTTO_MODEL_URL the built-in demo model
+/// The server listens on loopback alone, on free ports, with a new key. Without `SOTTO_MODEL_URL` the built-in demo model
 /// answers. Questions may also be piped in: `echo "What is 12*7?" | sotto dev`. Ctrl-C stops an answer; when nothing is
 /// running, it ends everything.
 #[derive(clap::Args, Debug)]
@@ -23,7 +23,7 @@ pub struct Arguments {
     /// The room that the agent joins
     #[arg(long, default_value = "dev")]
     room: String,
-    /// The livekit-server to run, if not the one on PATH or of SOTTO_LIVEKIT_SERVER
+    /// The livekit-server to run, if not the one on PATH or of `SOTTO_LIVEKIT_SERVER`
     #[arg(long, value_name = "FILE")]
     server: Option<PathBuf>,
     /// No chat: run until Ctrl-C and let others come

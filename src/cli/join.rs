@@ -10,8 +10,8 @@ use tracing::info;
 
 /// Join one room as an agent and stay until told to leave.
 ///
-/// Answers whoever writes there, with the model of SOTTO_MODEL_URL or, without one, with a built-in demo. SIGTERM and
-/// Ctrl-C let a running answer finish (agent.drain_seconds), then leave; a second one leaves at once.
+/// Answers whoever writes there, with the model of `SOTTO_MODEL_URL` or, without one, with a built-in demo. SIGTERM and
+/// Ctrl-C let a running answer finish (`agent.drain_seconds`), then leave; a second one leaves at once.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
     /// The room's name

@@ -70,7 +70,8 @@ pub async fn run(room: Room, options: Options, ports: Ports, shutdown: watch::Re
     let (results, incoming) = mpsc::channel(64);
     let work = Work::new(ports.clone(), results);
     let present = BTreeMap::new();
-    let session = Session { engine, room, options, ports, clock, work, present, queued: Vec::new(), saving: None };
+    let session =
+        Session { engine, room, options, ports, clock, work, present, queued: Vec::new(), saving: None };
     let end = session.run(incoming, shutdown).await;
     metrics.conversations.dec();
     end
@@ -123,7 +124,7 @@ impl Session {
                 // The session holds a sender itself, so the channel never closes.
                 Some(input) = incoming.recv() => input,
                 result = done(&mut self.saving) => {
-                    self.stored(result);
+                    self.stored(&result);
                     continue;
                 }
                 () = sleep_or_never(wake) => Input::Wake,
@@ -232,21 +233,21 @@ impl Session {
             let mut done = self.ports.store.append(&self.room.name, records, durable);
             // A store in memory is done at once; nothing need wait for it.
             match (&mut done).now_or_never() {
-                Some(result) => self.confirm(tickets, result),
+                Some(result) => self.confirm(tickets, &result),
                 None => self.saving = Some(Saving { tickets, done }),
             }
         }
     }
 
-    fn stored(&mut self, result: Result<(), StoreError>) {
+    fn stored(&mut self, result: &Result<(), StoreError>) {
         if let Some(saving) = self.saving.take() {
             self.confirm(saving.tickets, result);
         }
         self.save();
     }
 
-    fn confirm(&mut self, tickets: Vec<Ticket>, result: Result<(), StoreError>) {
-        if let Err(error) = &result {
+    fn confirm(&mut self, tickets: Vec<Ticket>, result: &Result<(), StoreError>) {
+        if let Err(error) = result {
             self.ports.metrics.store_failures.inc();
             warn!(conversation = self.room.name, %error, "the store did not take {} records", tickets.len());
         }

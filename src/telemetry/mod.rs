@@ -53,7 +53,11 @@ pub fn start(configured: &str, format: Format) -> Result<(), TelemetryError> {
 }
 
 /// The first of the two variables that is set and not blank decides, else the configuration, which was checked.
-fn filter(sotto_log: Option<String>, rust_log: Option<String>, configured: &str) -> Result<EnvFilter, TelemetryError> {
+fn filter(
+    sotto_log: Option<String>,
+    rust_log: Option<String>,
+    configured: &str,
+) -> Result<EnvFilter, TelemetryError> {
     let chosen = [("SOTTO_LOG", sotto_log), ("RUST_LOG", rust_log)]
         .into_iter()
         .find_map(|(variable, value)| Some((variable, value.filter(|value| !value.trim().is_empty())?)));
@@ -72,7 +76,9 @@ mod tests {
     use super::*;
 
     fn chosen(sotto_log: Option<&str>, rust_log: Option<&str>) -> String {
-        filter(sotto_log.map(Into::into), rust_log.map(Into::into), "warn").expect("a valid filter").to_string()
+        filter(sotto_log.map(Into::into), rust_log.map(Into::into), "warn")
+            .expect("a valid filter")
+            .to_string()
     }
 
     #[test]

@@ -127,7 +127,8 @@ impl Dialogue {
             Body::ErrorMessage(error) if error.severity >= ERROR => {
                 // One about nothing in particular says that something of ours was not even read.
                 let about = error.originating_id.as_ref();
-                let ours = about.is_none_or(|about| *about == turn.message || Some(about) == turn.target.as_ref());
+                let ours =
+                    about.is_none_or(|about| *about == turn.message || Some(about) == turn.target.as_ref());
                 if ours {
                     turn.ending = Some(Ending::Failed);
                 }

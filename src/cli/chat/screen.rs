@@ -6,7 +6,9 @@
 use super::clean::{clean, clean_line};
 use super::json;
 use sotto_core::wire::Envelope;
-use sotto_core::wire::body::{Body, ErrorMessage, ReasoningDelta, ReasoningStep, ToolUseRequest, ToolUseResult, TurnMeta};
+use sotto_core::wire::body::{
+    Body, ErrorMessage, ReasoningDelta, ReasoningStep, ToolUseRequest, ToolUseResult, TurnMeta,
+};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -235,7 +237,8 @@ impl Screen {
         let outcome = if result.success {
             format!("→ {}", clean_line(&in_one_line(result.result.as_ref())))
         } else {
-            let why = result.error_message.as_deref().or(result.error_code.as_deref()).unwrap_or("no reason given");
+            let why =
+                result.error_message.as_deref().or(result.error_code.as_deref()).unwrap_or("no reason given");
             format!("failed: {}", clean_line(why))
         };
         if self.open_tool.take_if(|open| *open == result.request_id).is_some() {

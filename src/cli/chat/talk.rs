@@ -177,7 +177,10 @@ impl Talk {
         if self.client.agent_is_here() {
             bail!("the agent was silent for {seconds} s");
         }
-        bail!("no agent came to the room within {seconds} s; start one with: sotto join {}", self.client.room());
+        bail!(
+            "no agent came to the room within {seconds} s; start one with: sotto join {}",
+            self.client.room()
+        );
     }
 
     fn handle(&mut self, event: Event) -> Flow {
