@@ -3,6 +3,7 @@
 //! One file per area. Tests share a server unless they harm it; every test has a room of its own.
 
 mod audio;
+mod browser;
 mod burst;
 mod counting;
 mod data;
@@ -67,6 +68,15 @@ fn main() -> ExitCode {
             room::letting_go_is_leaving,
             room::being_sent_away_closes_the_room,
             room::after_a_full_reconnect_all_is_as_before,
+            browser::exchange_with_msgpack_and_one_peer_connection,
+            browser::exchange_with_msgpack_and_two_peer_connections,
+            browser::exchange_with_msgpackr_and_one_peer_connection,
+            browser::exchange_with_msgpackr_and_two_peer_connections,
+            browser::a_stop_ends_the_answer,
+            browser::large_envelopes_go_as_streams,
+            browser::livekits_hooks_see_states_and_text,
+            browser::the_javascript_example_works,
+            browser::the_python_example_works,
             rpc::rust_to_rust,
             rpc::rust_and_python,
             audio::rust_to_rust_mono,
