@@ -77,6 +77,8 @@ const browser = await chromium.launch({
   args: [
     '--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu', '--disable-quic', '--no-first-run',
     '--disable-background-networking', '--disable-component-update', '--disable-sync',
+    // A microphone that beeps, and nobody to ask for it.
+    '--use-fake-device-for-media-stream', '--use-fake-ui-for-media-stream',
   ],
 });
 const page = await browser.newPage();

@@ -6,11 +6,11 @@ import { pack, unpack } from 'msgpackr';
 // Both with their defaults: one writes undefined as nil and times as uint64, the other as extension 0 and as float64.
 const codecs = { '@msgpack/msgpack': { encode, decode }, msgpackr: { encode: pack, decode: unpack } };
 
-let connections = 0;
+const connections = [];
 window.RTCPeerConnection = class extends window.RTCPeerConnection {
   constructor(...options) {
     super(...options);
-    connections += 1;
+    connections.push(this);
   }
 };
 
@@ -64,4 +64,12 @@ async function send({ type, body, absent = [], as = 'packet' }) {
   return { stanza, length: bytes.length };
 }
 
-window.doing = { join, send, connections: () => connections, leave: () => room.disconnect() };
+// The transport protocol that each connection uses: ICE over TCP would hide that UDP is broken.
+async function protocol(connection) {
+  const stats = await connection.getStats();
+  const transport = [...stats.values()].find(({ type }) => type === 'transport');
+  const pair = stats.get(transport?.selectedCandidatePairId);
+  return stats.get(pair?.localCandidateId)?.protocol ?? null;
+}
+
+window.doing = { join, send, protocols: () => Promise.all(connections.map(protocol)), leave: () => room.disconnect() };

@@ -1,6 +1,7 @@
 // A front end on LiveKit's own React hooks and nothing of ours: tells what they show.
 import {
-  RoomAudioRenderer, SessionProvider, useAgent, useChat, useSession, useSessionMessages, useTranscriptions, useVoiceAssistant,
+  RoomAudioRenderer, SessionProvider, useAgent, useChat, useLocalParticipant, useSession, useSessionMessages,
+  useTranscriptions, useVoiceAssistant,
 } from '@livekit/components-react';
 import { TokenSource } from 'livekit-client';
 import { createElement, useEffect, useMemo } from 'react';
@@ -23,6 +24,7 @@ function FrontEnd({ session }) {
   const chat = useChat();
   const { messages } = useSessionMessages(session);
   const transcriptions = useTranscriptions();
+  useTelling('microphone', useLocalParticipant().isMicrophoneEnabled);
   useTelling('useVoiceAssistant', { state: assistant.state, agent: assistant.agent?.identity ?? null });
   useTelling('useAgent', { state: agent.state, identity: agent.identity ?? null, name: agent.name ?? null, isConnected: agent.isConnected });
   useTelling('useTranscriptions', transcriptions.map(({ text, participantInfo, streamInfo }) => (
@@ -37,7 +39,8 @@ function Page({ url, token }) {
   const source = useMemo(() => TokenSource.literal({ serverUrl: url, participantToken: token }), [url, token]);
   const session = useSession(source);
   useEffect(() => {
-    session.start({ tracks: { microphone: { enabled: false } } });
+    // With its defaults, as front ends do: the microphone is on, and what it heard before the agent came is sent to it.
+    session.start();
   }, []);
   return createElement(SessionProvider, { session }, createElement(FrontEnd, { session }));
 }

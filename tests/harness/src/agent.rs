@@ -92,7 +92,7 @@ impl Agent {
         match timeout(PATIENCE, log.wait_for(|log| find(log).is_some())).await {
             Ok(Ok(log)) => find(&log).expect("just found there"),
             Ok(Err(_)) => panic!("the agent ended and never logged {what}"),
-            Err(_) => panic!("the agent never logged {what}"),
+            Err(Elapsed { .. }) => panic!("the agent never logged {what}"),
         }
     }
 
@@ -139,9 +139,8 @@ impl Agent {
                 sleep(Duration::from_millis(20)).await;
             }
         };
-        if timeout(PATIENCE, reached).await.is_err() {
-            panic!("{names:?} never reached {least}:\n{}", self.get("/metrics").await.1);
-        }
+        let in_time = timeout(PATIENCE, reached).await.is_ok();
+        assert!(in_time, "{names:?} never reached {least}:\n{}", self.get("/metrics").await.1);
     }
 
     /// Asks it to leave (SIGTERM).
