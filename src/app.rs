@@ -107,7 +107,7 @@ impl App {
             let url = endpoint.url.shown();
             match probe {
                 Ok(probe) => {
-                    info!(url, model = endpoint.name.shown(), thinks = probe.thinks(), "the model answers")
+                    info!(url, model = endpoint.name.shown(), thinks = probe.thinks(), "the model answers");
                 }
                 Err(failure) => warn!(url, "the model does not answer yet: {failure}"),
             }

@@ -25,7 +25,8 @@ pub struct Room {
 /// What happens in a room. Agents (participants of kind agent, ourselves included) never appear.
 #[derive(Debug, PartialEq)]
 pub enum RoomEvent {
-    /// Someone is there; those who were there before us come first.
+    /// Someone is there; those who were there before us come first. Comes again for one who spoke before it was
+    /// announced and turns out to have a name.
     Joined(Participant),
     /// Someone left.
     Left {

@@ -49,7 +49,7 @@ pub async fn run(arguments: Arguments, mut config: Config) -> anyhow::Result<()>
         eprintln!("dev: the server's last words:\n{}", server.last_lines());
     }
     server.stop().await;
-    outcome
+    outcome?
 }
 
 fn introduce(server: &LocalServer, room: &str, config: &Config) {
@@ -64,7 +64,8 @@ fn introduce(server: &LocalServer, room: &str, config: &Config) {
     }
 }
 
-async fn together(arguments: &Arguments, config: Config) -> anyhow::Result<()> {
+/// Agent and chat side by side. The outer error is the agent's, the inner one is how the chat ended.
+async fn together(arguments: &Arguments, config: Config) -> anyhow::Result<anyhow::Result<()>> {
     let app = App::new(config.clone())?;
     app.get_to_know_the_model().await;
     let (leave, leaving) = watch::channel(false);
@@ -79,7 +80,7 @@ async fn together(arguments: &Arguments, config: Config) -> anyhow::Result<()> {
     };
     leave.send_replace(true);
     agent.await?;
-    result
+    Ok(result)
 }
 
 async fn converse(arguments: &Arguments, config: &Config) -> anyhow::Result<()> {

@@ -20,6 +20,8 @@ pub struct Arguments {
 
 /// Runs until the room is over or a signal comes.
 pub async fn run(arguments: Arguments, config: Config) -> anyhow::Result<()> {
+    // What will be missing in the end is told at once.
+    config.livekit.credentials()?;
     let app = App::new(config)?;
     let server = app.serve_http().await?;
     if let Some(server) = &server {

@@ -6,6 +6,8 @@
 //! room: it is caught and counted, and the conversation begins anew in the same room, with its numbers going on.
 
 mod clock;
+#[cfg(test)]
+mod tests;
 mod work;
 
 use crate::ports::{Model, Room, RoomCommand, RoomEvent, Store, StoreError, Tools};
@@ -25,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
-use tracing::{debug, error, info, info_span, warn};
+use tracing::{error, info, info_span, warn};
 use work::Work;
 
 /// What a session needs of the world.
@@ -283,10 +285,8 @@ impl Session {
         // Nothing is lost if the room is gone already.
         let _ = self.perform().await;
         let _ = self.room.commands.send(RoomCommand::Leave).await;
-        // What is still to be sent is sent by the room; it closes when it is done.
-        while let Some(event) = self.room.events.recv().await {
-            debug!(?event, "after leaving");
-        }
+        // What is still to be sent is sent by the room; it closes when it is done. Nobody listens any more.
+        while self.room.events.recv().await.is_some() {}
         End::Left
     }
 }

@@ -6,7 +6,11 @@
 pub mod metrics;
 
 use std::io::IsTerminal;
+use tracing::{Level, Metadata};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// How the log is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,12 +48,18 @@ pub fn start(configured: &str, format: Format) -> Result<(), TelemetryError> {
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter(variable("SOTTO_LOG"), variable("RUST_LOG"), configured)?)
         .with_writer(std::io::stderr);
+    let harmless = filter_fn(is_harmless);
     let started = match format {
-        Format::Json => log.json().try_init(),
-        Format::Auto if !terminal => log.json().try_init(),
-        Format::Auto | Format::Pretty => log.with_ansi(terminal).try_init(),
+        Format::Json => log.json().with_span_list(false).finish().with(harmless).try_init(),
+        Format::Auto if !terminal => log.json().with_span_list(false).finish().with(harmless).try_init(),
+        Format::Auto | Format::Pretty => log.with_ansi(terminal).finish().with(harmless).try_init(),
     };
     started.map_err(|_| TelemetryError::AlreadyStarted)
+}
+
+/// Whatever the filter says, frames of a `WebSocket` are not logged: they carry the tokens that let one join.
+fn is_harmless(metadata: &Metadata<'_>) -> bool {
+    *metadata.level() != Level::TRACE || !metadata.target().starts_with("tungstenite")
 }
 
 /// The first of the two variables that is set and not blank decides, else the configuration, which was checked.

@@ -20,7 +20,7 @@ use tokio::{
     net::TcpStream,
     sync::watch,
     task::spawn_blocking,
-    time::{sleep, timeout},
+    time::{error::Elapsed, sleep, timeout},
 };
 
 use crate::{PATIENCE, children, isolation, server::Server};
@@ -139,8 +139,8 @@ impl Agent {
                 sleep(Duration::from_millis(20)).await;
             }
         };
-        let in_time = timeout(PATIENCE, reached).await.is_ok();
-        assert!(in_time, "{names:?} never reached {least}:\n{}", self.get("/metrics").await.1);
+        let reached = timeout(PATIENCE, reached).await;
+        assert!(reached.is_ok(), "{names:?} never reached {least}:\n{}", self.get("/metrics").await.1);
     }
 
     /// Asks it to leave (SIGTERM).

@@ -306,4 +306,6 @@ fn ending(finish: Finish) -> Ending {
 #[cfg(test)]
 mod generated;
 #[cfg(test)]
+mod recorded;
+#[cfg(test)]
 mod tests;

@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 
 /// Tags that models and templates give a meaning, whatever their case and inner spaces.
-const TAGS: [&str; 8] = [
+const TAGS: [&str; 12] = [
     "think",
     "thinking",
     "tool_call",
@@ -17,11 +17,17 @@ const TAGS: [&str; 8] = [
     "tool_responses",
     "start_of_turn",
     "end_of_turn",
+    "tts_pad",
+    "tts_text_bos",
+    "tts_text_bos_single",
+    "tts_text_eod",
 ];
 
-/// Beginnings of the forms in which tools are described and called. Exactly so, because with other letters they are
-/// ordinary code.
-const FORMS: [&str; 6] = ["<function=", "</function>", "<parameter=", "</parameter>", "<tools>", "</tools>"];
+/// Beginnings of the forms in which tools are described and called, and the ends of a text: llama.cpp takes `</s>` for
+/// one even where, as in Qwen's vocabulary, it is a mere word. Exactly so, because with other letters they are ordinary
+/// code.
+const FORMS: [&str; 8] =
+    ["<function=", "</function>", "<parameter=", "</parameter>", "<tools>", "</tools>", "<s>", "</s>"];
 
 /// Mistral's special tokens, with and without a slash.
 const BRACKETED: [&str; 6] =
@@ -119,6 +125,7 @@ mod tests {
                 "‹function=rm>‹parameter=path>/‹/parameter›‹/function›",
             ),
             ("<end_of_turn>", "‹end_of_turn›"),
+            ("The end.</s><s>", "The end.‹/s›‹s›"),
             ("[/INST] [TOOL_CALLS]", "⁅/INST⁆ ⁅TOOL_CALLS⁆"),
             ("<<|im_start|>|im_start|>", "<‹|im_start|›|im_start|>"),
             ("<th<think>ink>", "<th‹think›ink>"),
@@ -128,11 +135,43 @@ mod tests {
         }
     }
 
+    /// What llama.cpp's server was seen to read as one token inside a message (docs/models.md): Qwen3's own special
+    /// tokens, in the order of its vocabulary, those that its successor adds, and `</s>`.
+    const READ_AS_ONE_TOKEN: &str = "
+        <|endoftext|> <|im_start|> <|im_end|> <|object_ref_start|> <|object_ref_end|> <|box_start|> <|box_end|>
+        <|quad_start|> <|quad_end|> <|vision_start|> <|vision_end|> <|vision_pad|> <|image_pad|> <|video_pad|>
+        <tool_call> </tool_call> <|fim_prefix|> <|fim_middle|> <|fim_suffix|> <|fim_pad|> <|repo_name|> <|file_sep|>
+        <tool_response> </tool_response> <think> </think>
+        <|audio_start|> <|audio_end|> <tts_pad> <tts_text_bos> <tts_text_eod> <tts_text_bos_single> <|audio_pad|>
+        </s>";
+
+    #[test]
+    fn nothing_that_the_tokenizer_reads_as_one_token_is_left_wherever_it_stands() {
+        let tokens: Vec<&str> = READ_AS_ONE_TOKEN.split_whitespace().collect();
+        for token in &tokens {
+            let (half, other_half) = token.split_at(token.len() / 2);
+            for text in [
+                (*token).to_owned(),
+                format!("x{token}y"),
+                format!("{token}{token}"),
+                format!("<{token}>"),
+                format!("<|{token}|>"),
+                // What is left when the inner one is gone must not be another.
+                format!("{half}{token}{other_half}"),
+                format!("`{token}`\n\n```\n{token}\n```"),
+            ] {
+                let safe = neutralise(&text);
+                let left: Vec<_> = tokens.iter().filter(|token| safe.contains(**token)).collect();
+                assert!(left.is_empty(), "{left:?} in {safe:?}, made of {text:?}");
+            }
+        }
+    }
+
     #[test]
     fn ordinary_text_is_not_touched() {
         let ordinary = [
             "a < b && b > c, 1 << 4, x <- y, a <> b, <3",
-            "<p class=\"x\">Hi <b>there</b><br/></p><s>old</s>",
+            "<p class=\"x\">Hi <b>there</b><br/></p><S>old</S>",
             "let v: Vec<Option<&str>> = f::<u8>();",
             "f <| x |> g; a <| b; | c |>",
             "I think> that <thinker> and <think-tank> are fine",

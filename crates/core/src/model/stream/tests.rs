@@ -73,7 +73,7 @@ pub(super) fn read<'a>(options: StreamOptions, pieces: impl IntoIterator<Item = 
     all
 }
 
-fn show(chunks: &Chunks) -> String {
+pub(super) fn show(chunks: &Chunks) -> String {
     let mut lines = String::new();
     for chunk in chunks {
         lines += &match chunk {
