@@ -25,6 +25,7 @@ mod video;
 
 use std::process::ExitCode;
 
+#[expect(clippy::too_many_lines, reason = "a list, one line for each test")]
 fn main() -> ExitCode {
     // Most of the time is waiting; more than two at once would disturb each other's audio on two cores.
     sotto_harness::run(

@@ -36,7 +36,7 @@ pub(crate) async fn each_kind_of_garbage_is_refused_to_its_sender_alone() {
     }
     // Five in ten seconds are enough: what follows is counted and not answered, but what makes sense is.
     mallory.sends_bytes(noise(100, 4)).await;
-    scene.agent.metric_reaches(&[MALFORMED], 6.0).await;
+    scene.agent.metric_reaches(&[MALFORMED], 6).await;
     assert_eq!(mallory.asks("Sorry.").await, "Yes.");
 }
 
@@ -81,7 +81,7 @@ pub(crate) async fn a_flood_of_garbage_harms_nobody_else() {
         }
     };
     tokio::join!(flood, talk);
-    scene.agent.metric_reaches(&[MALFORMED, OVERFLOW], FLOOD as f64).await;
+    scene.agent.metric_reaches(&[MALFORMED, OVERFLOW], FLOOD as u64).await;
     // Whatever was owed for it has been sent before this is acknowledged.
     mallory.sends(Body::Configuration(Configuration::default())).await;
     let came = mallory.until(|body| matches!(body, Body::Acknowledgement(_))).await;

@@ -106,24 +106,24 @@ pub(crate) async fn health_and_metrics_tell_how_it_is() {
     let mut anna = User::join(&server, &room, "anna").await;
     anna.participant.meets(agent.identity()).await;
     let turns = "sotto_turns_total{kind=\"answered\"}";
-    assert_eq!(agent.metric(turns).await, 0.0);
+    assert_eq!(agent.metric(turns).await, 0);
     assert_eq!(anna.asks("Are you well?").await, "Yes.");
     let (status, body) = agent.get("/").await;
     assert_eq!((status, health(&body)), (200, "ok".into()));
-    agent.metric_reaches(&[turns], 1.0).await;
+    agent.metric_reaches(&[turns], 1).await;
     for (name, value) in [
-        ("sotto_conversations", 1.0),
-        ("sotto_panics_total", 0.0),
-        ("sotto_reasoning_steps_total", 1.0),
-        ("sotto_sentences_total", 1.0),
-        ("sotto_model_tokens_total{kind=\"input\"}", 50.0),
-        ("sotto_model_tokens_total{kind=\"output\"}", 5.0),
-        ("sotto_first_sentence_seconds_count", 1.0),
+        ("sotto_conversations", 1),
+        ("sotto_panics_total", 0),
+        ("sotto_reasoning_steps_total", 1),
+        ("sotto_sentences_total", 1),
+        ("sotto_model_tokens_total{kind=\"input\"}", 50),
+        ("sotto_model_tokens_total{kind=\"output\"}", 5),
+        ("sotto_first_sentence_seconds_count", 1),
     ] {
         assert_eq!(agent.metric(name).await, value, "{name}");
     }
     anna.sends_bytes(b"garbage".to_vec()).await;
-    agent.metric_reaches(&["sotto_events_total{kind=\"malformed\"}"], 1.0).await;
+    agent.metric_reaches(&["sotto_events_total{kind=\"malformed\"}"], 1).await;
     assert_eq!(agent.get("/elsewhere").await.0, 404);
 }
 

@@ -6,7 +6,7 @@ use serde_json::json;
 use sotto_core::wire::body::Body;
 use sotto_harness::{
     agent::Ended,
-    endpoint::{Answer, Reply, Style},
+    endpoint::{Answer, Reply, Request, Style},
 };
 
 use super::{Scene, told};
@@ -96,6 +96,6 @@ pub(crate) async fn the_beginning_of_a_prompt_stays_the_same() {
         // All of the prompt before, but for a block that was not full.
         assert!(pair[1].cached + BLOCK > pair[0].prompt, "{} of {}", pair[1].cached, pair[0].prompt);
     }
-    let shares: Vec<_> = requests.iter().skip(2).map(|request| request.cached_share()).collect();
+    let shares: Vec<_> = requests.iter().skip(2).map(Request::cached_share).collect();
     assert!(shares.iter().all(|share| *share >= 0.9), "{shares:?}");
 }

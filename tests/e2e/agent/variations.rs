@@ -22,8 +22,8 @@ pub(crate) async fn a_stop_ends_the_answer_at_once_and_is_no_error() {
     assert_eq!(anna.hears_to_the_end().await, ["ack 3", "start", "1: Yes. (final)"]);
     let expected = ["user: Tell me a story.", "assistant: Once upon a time. There was", "user: Go on."];
     assert_eq!(dialogue(&scene.asked(1).await), expected);
-    assert_eq!(scene.agent.metric("sotto_turns_total{kind=\"stopped\"}").await, 1.0);
-    assert_eq!(scene.agent.metric("sotto_turns_total{kind=\"failed\"}").await, 0.0);
+    assert_eq!(scene.agent.metric("sotto_turns_total{kind=\"stopped\"}").await, 1);
+    assert_eq!(scene.agent.metric("sotto_turns_total{kind=\"failed\"}").await, 0);
 }
 
 pub(crate) async fn a_stop_while_the_model_thinks_gives_an_empty_answer() {

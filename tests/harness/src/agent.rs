@@ -118,17 +118,17 @@ impl Agent {
     }
 
     /// One figure of its metrics, by its name with labels; 0 where it is not there.
-    pub async fn metric(&self, name: &str) -> f64 {
+    pub async fn metric(&self, name: &str) -> u64 {
         let (_, metrics) = self.get("/metrics").await;
         let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
-        value.unwrap_or(0.0)
+        value.unwrap_or(0)
     }
 
     /// Waits until these figures of its metrics are at least so much together.
-    pub async fn metric_reaches(&self, names: &[&str], least: f64) {
+    pub async fn metric_reaches(&self, names: &[&str], least: u64) {
         let reached = async {
             loop {
-                let mut sum = 0.0;
+                let mut sum = 0;
                 for name in names {
                     sum += self.metric(name).await;
                 }
