@@ -1,15 +1,15 @@
 // A real Chromium for the end-to-end tests, driven by JSON lines as tests/python/peer.py is.
 //
 //   in    {"id": 1, "do": "open", "page": "envelopes"}     opens tests/browser/pages/envelopes.js, bundled, in a page
-//         {"id": 2, "do": "show", "file": "a/b.html?c=d"}  opens a file of the project as it is
+//         {"id": 2, "do": "show", "file": …, "query": …}   opens a file of the project as it is
 //         {"id": 3, "do": "text", "until": "x"}            the page's text, once it has that in it
 //         {"id": 4, "do": …, …}                            calls that function of the page's window.doing with the rest
 //   out   {"id": 1, "ok": …} or {"id": 1, "error": "…"}
 //         {"event": …}                                     whatever the page says by window.tell
 //         {"event": "error", "text": …}                    an error that nobody in the page caught
 //
-// What pages print goes to stderr. It never talks to anything but 127.0.0.1: packages that a page loads from a public CDN
-// come from node_modules, byte for byte what the CDN would send.
+// What pages print goes to stderr. Nothing is fetched from outside: packages that a page loads from a public CDN come from
+// node_modules, the same files of the same versions.
 //
 // Usage: node driver.mjs DIRECTORY     as scripts/browser-env prints it
 import { readFile } from 'node:fs/promises';
@@ -93,8 +93,8 @@ const doing = {
     await visit(`pages/${name}`);
     await page.waitForFunction(() => window.doing);
   },
-  show: async ({ file }) => {
-    await visit(file);
+  show: async ({ file, query }) => {
+    await visit(`${file}?${new URLSearchParams(query)}`);
   },
   text: async ({ until }) => {
     await page.waitForFunction((until) => document.body.innerText.includes(until), until);

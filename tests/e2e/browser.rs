@@ -285,14 +285,9 @@ async fn state_in_hooks(browser: &mut Browser, state: &str) {
 /// The examples, as they are.
 pub(crate) async fn the_javascript_example_works() {
     let mut scene = Scene::begin(example_reply()).await;
-    let query: Vec<_> = [
-        ("url", scene.server.url()),
-        ("token", token(&scene.server, &scene.room).await),
-        ("question", QUESTION.to_owned()),
-    ]
-    .map(|(key, value)| format!("{key}={}", percent_encoded(&value)))
-    .into();
-    scene.browser.show(&format!("examples/javascript/ask.html?{}", query.join("&"))).await;
+    let token = token(&scene.server, &scene.room).await;
+    let query = json!({"url": scene.server.url(), "token": token, "question": QUESTION});
+    scene.browser.show("examples/javascript/ask.html", query).await;
     let shown = scene.browser.call("text", json!({"until": SENTENCES[3]})).await;
     assert_eq!(shown, example_output());
     assert_eq!(scene.question().await, QUESTION);
@@ -324,8 +319,4 @@ fn example_output() -> String {
 async fn token(server: &Server, room: &str) -> String {
     let printed = agent::run(SOTTO, server, &[], &["token", room, "anna"]).await;
     String::from_utf8_lossy(&printed.stdout).trim().to_owned()
-}
-
-fn percent_encoded(text: &str) -> String {
-    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }

@@ -42,9 +42,9 @@ impl Browser {
         self.dialogue.call("open", json!({"page": page})).await;
     }
 
-    /// Opens a file of the project as it is.
-    pub async fn show(&mut self, file: &str) {
-        self.dialogue.call("show", json!({"file": file})).await;
+    /// Opens a file of the project as it is, with this in its address.
+    pub async fn show(&mut self, file: &str, query: Value) {
+        self.dialogue.call("show", json!({"file": file, "query": query})).await;
     }
 
     /// Has the page do something and gives its answer.
