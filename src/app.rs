@@ -133,10 +133,13 @@ impl App {
             counts: Arc::clone(&self.counts),
             ..JoinOptions::new(self.config.livekit.url.as_str(), access, room, &identity)
         };
-        let joined = room::join(options).await?;
+        let mut leaving = shutdown.clone();
+        let joined = tokio::select! {
+            joined = room::join(options) => joined?,
+            Ok(_) = leaving.wait_for(|leave| *leave) => return Ok(End::Left),
+        };
         info!(room = joined.name, identity, "joined");
         self.health.send_replace(Health::Good);
-        let mut leaving = shutdown.clone();
         let health = self.health.clone();
         let watching = tokio::spawn(async move {
             if leaving.wait_for(|leave| *leave).await.is_ok() {
@@ -160,6 +163,7 @@ impl App {
                 content_bytes: limits.content_bytes,
             },
             drain: self.config.agent.drain_seconds,
+            log_content: self.config.telemetry.content,
         }
     }
 
@@ -181,7 +185,8 @@ impl App {
                 config::Visibility::Full => settings::Visibility::Full,
                 config::Visibility::Hidden => settings::Visibility::Hidden,
             },
-            thinking: main.is_none_or(|endpoint| endpoint.thinking != config::Thinking::Off),
+            thinking: model.endpoints.is_empty()
+                || model.endpoints.iter().any(|endpoint| endpoint.thinking != config::Thinking::Off),
             effort: main.and_then(|endpoint| endpoint.effort.as_deref()).map(str::to_owned),
             step_chars: reasoning.step_chars,
             max_thinking: reasoning.max_seconds,
@@ -258,10 +263,13 @@ fn open_ai(model: &config::Model) -> Result<OpenAi, SetupError> {
 fn endpoint(endpoint: &config::Endpoint) -> Endpoint {
     Endpoint {
         url: endpoint.url.to_string(),
+        shown_url: Some(endpoint.url.shown().to_owned()),
+        thinks: endpoint.thinking != config::Thinking::Off,
         key: endpoint.key.as_ref().and_then(|key| Key::new(key.expose())),
         starts_inside: match endpoint.thinking {
-            config::Thinking::Auto => None,
-            config::Thinking::On | config::Thinking::Off => Some(false),
+            // Some models think whatever they are told.
+            config::Thinking::Auto | config::Thinking::Off => None,
+            config::Thinking::On => Some(false),
             config::Thinking::Inside => Some(true),
         },
         find_switch: endpoint.switch == config::Switch::Auto,

@@ -7,6 +7,7 @@ use anyhow::bail;
 use livekit_api::access_token::{AccessToken, VideoGrants};
 use livekit_signaling::{SignalClient, SignalOptions};
 use serde_json::{Value, json};
+use sotto_core::model::request::Switch;
 use sotto_core::model::style::{Field, Style};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -161,13 +162,19 @@ fn shown(endpoint: &Endpoint, probe: Result<Probe, sotto_core::model::Failure>) 
     };
     let streams = yes("streams", probe.streams);
     let tools = if probe.calls_tools { "calls tools" } else { "did not call a tool when it should" };
-    let switch = format!("{:?}", probe.switch);
+    let switch = match probe.switch {
+        Switch::TemplateKwargs => "template",
+        Switch::TopLevel => "top_level",
+        Switch::Effort => "effort",
+        Switch::OpenRouter => "openrouter",
+        Switch::None => "none",
+    };
     let stays =
         if probe.style_when_off.is_some() { ", also when told not to (see model.switch)" } else { "" };
     Finding {
         what,
         good: probe.streams,
-        text: format!("answers, {streams}, {style}{stays}, {tools}"),
+        text: format!("answers, {streams}, {style}{stays}, {tools}; model.switch = {switch:?}"),
         details: json!({
             "streams": probe.streams, "thinks": probe.thinks(), "style": style, "calls_tools": probe.calls_tools, "switch": switch,
         }),

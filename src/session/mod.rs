@@ -26,9 +26,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{error, info, info_span, warn};
 use work::Work;
+
+/// How long the room may take to let us go.
+const FAREWELL: Duration = Duration::from_secs(5);
 
 /// What a session needs of the world.
 #[derive(Clone)]
@@ -52,6 +55,8 @@ pub struct Options {
     pub limits: wire::Limits,
     /// How long a running answer may go on after a shutdown was asked for.
     pub drain: Duration,
+    /// Whether what people say may be logged.
+    pub log_content: bool,
 }
 
 /// Why a session ended.
@@ -110,7 +115,13 @@ impl Session {
     async fn run(mut self, mut incoming: mpsc::Receiver<Input>, mut shutdown: watch::Receiver<bool>) -> End {
         let mut leave_by: Option<Instant> = None;
         loop {
-            if let Err(reason) = self.perform().await {
+            let drain = self.options.drain;
+            // A room that is reconnecting takes nothing; that must not keep us for ever.
+            let performed = tokio::select! {
+                performed = self.perform() => performed,
+                () = time_to_go(&mut shutdown, leave_by, drain) => return self.leave().await,
+            };
+            if let Err(reason) = performed {
                 return End::Closed(reason);
             }
             if leave_by.is_some() && self.engine.is_idle() && self.saving.is_none() {
@@ -192,6 +203,9 @@ impl Session {
                 Output::State(state) => RoomCommand::State(state),
                 Output::Transcript(transcript) => RoomCommand::Transcript(transcript),
                 Output::Save { ticket, record, durable } => {
+                    if self.options.log_content {
+                        self.log_content(&record);
+                    }
                     self.queued.push((ticket, record, durable));
                     self.save();
                     continue;
@@ -258,6 +272,16 @@ impl Session {
         }
     }
 
+    /// What was said, for those who want it in their log.
+    fn log_content(&self, record: &Record) {
+        let conversation = &self.room.name;
+        match record {
+            Record::Message { id, from, text, .. } => info!(conversation, message = id, from, text, "asked"),
+            Record::Answer { message, text, .. } => info!(conversation, message, text, "answered"),
+            _ => {}
+        }
+    }
+
     fn report(&self, report: &TurnReport) {
         self.ports.metrics.turn(report);
         let millis = |duration: Option<Duration>| duration.map(|duration| duration.as_millis() as u64);
@@ -282,12 +306,18 @@ impl Session {
 
     async fn leave(mut self) -> End {
         self.work.cancel_all();
+        if timeout(FAREWELL, self.say_goodbye()).await.is_err() {
+            info!(conversation = self.room.name, "left without a goodbye: the room does not answer");
+        }
+        End::Left
+    }
+
+    async fn say_goodbye(&mut self) {
         // Nothing is lost if the room is gone already.
         let _ = self.perform().await;
         let _ = self.room.commands.send(RoomCommand::Leave).await;
         // What is still to be sent is sent by the room; it closes when it is done. Nobody listens any more.
         while self.room.events.recv().await.is_some() {}
-        End::Left
     }
 }
 
@@ -303,6 +333,18 @@ async fn sleep_or_never(until: Option<Instant>) {
         Some(until) => sleep_until(until).await,
         None => pending().await,
     }
+}
+
+/// Ready when a shutdown was asked for and its time is over.
+async fn time_to_go(shutdown: &mut watch::Receiver<bool>, leave_by: Option<Instant>, drain: Duration) {
+    let leave_by = match leave_by {
+        Some(leave_by) => leave_by,
+        None => {
+            asked_to_leave(shutdown).await;
+            Instant::now() + drain
+        }
+    };
+    sleep_until(leave_by).await;
 }
 
 async fn asked_to_leave(shutdown: &mut watch::Receiver<bool>) {

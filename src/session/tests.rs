@@ -130,7 +130,7 @@ impl Bench {
         let ports = Ports { model, tools: Arc::new(Broken), store, metrics: Arc::clone(&metrics) };
         let settings =
             Settings { conversation: "room".to_owned(), tools: Broken.specs(), ..Settings::default() };
-        let options = Options { settings, limits: Limits::default(), drain: PATIENCE };
+        let options = Options { settings, limits: Limits::default(), drain: PATIENCE, log_content: false };
         let (shutdown, leaving) = watch::channel(false);
         let session = tokio::spawn(run(room, options, ports, leaving));
         Self { events, commands, shutdown, metrics, session, stanza: 0 }

@@ -67,6 +67,29 @@ pub(crate) async fn an_answer_without_end_does_not_keep_it_for_ever() {
     leaves(&mut anna, scene.agent.identity()).await;
 }
 
+/// As process 1 of a container it would not even notice a signal that it does not listen for.
+pub(crate) async fn told_to_leave_while_it_still_starts_it_leaves() {
+    let server = Server::shared().await;
+    let model = Endpoint::start().await;
+    model.reply_by(|_| Reply::silence());
+    let url = model.url();
+    let mut agent = Agent::launch(SOTTO, &server, &new_room(), &[("SOTTO_MODEL_URL", &url)]);
+    model.request(0).await;
+    agent.terminate();
+    assert_eq!(agent.ended().await, Ended::WithCode(0));
+}
+
+pub(crate) async fn an_agent_that_is_sent_away_ends_and_says_why() {
+    let mut scene = Scene::begin().await;
+    let another = start_agent(&scene.server, &scene.room, &scene.model, &[]).await;
+    assert_eq!(scene.agent.ended().await, Ended::WithCode(1));
+    let last = scene.agent.logs("why it ended", |line| line.starts_with("sotto: ")).await;
+    assert!(last.contains("the room is over") && last.contains("identity"), "{last}");
+    let mut anna = scene.user("anna").await;
+    assert_eq!(anna.asks("Are you the other one?").await, "Yes.");
+    drop(another);
+}
+
 /// With nothing configured but the server.
 pub(crate) async fn without_an_endpoint_the_demo_answers() {
     let server = Server::shared().await;

@@ -63,17 +63,25 @@ pub(crate) async fn a_new_message_interrupts_the_answer_to_the_same_user() {
     assert_eq!(dialogue(&scene.asked(1).await), expected);
 }
 
-pub(crate) async fn with_a_queue_messages_wait_their_turn() {
-    let scene = Scene::begin_with(&[("SOTTO_AGENT_INTERRUPTION", "queue")]).await;
+pub(crate) async fn with_a_queue_messages_wait_their_turn_as_long_as_there_is_room() {
+    let settings = [("SOTTO_AGENT_INTERRUPTION", "queue"), ("SOTTO_LIMITS_WAITING", "2")];
+    let scene = Scene::begin_with(&settings).await;
     let mut anna = scene.user("anna").await;
     let gate = Gate::new();
     scene.model.reply(Reply::text("One.").gated(&gate));
-    scene.model.reply(Reply::text("Two."));
-    anna.says("First?").await;
-    anna.says("Second?").await;
-    assert_eq!(anna.hears(2).await, ["ack 1", "ack 2"]);
+    for text in ["Two.", "Three.", "Four."] {
+        scene.model.reply(Reply::text(text));
+    }
+    for question in ["First?", "Second?", "Third?", "Fourth?"] {
+        anna.sends_message(question, question).await;
+    }
+    assert_eq!(anna.hears(4).await, ["ack 1", "ack 2", "ack 3", "error 504 recoverable"]);
     gate.open();
-    assert_eq!(anna.hears(4).await, ["start", "1: One. (final)", "start", "1: Two. (final)"]);
+    let answers = ["start", "1: One. (final)", "start", "1: Two. (final)", "start", "1: Three. (final)"];
+    assert_eq!(anna.hears(6).await, answers);
+    // What was refused for now may be sent again.
+    anna.sends_message("Fourth?", "Fourth?").await;
+    assert_eq!(anna.hears_to_the_end().await, ["ack 5", "start", "1: Four. (final)"]);
 }
 
 pub(crate) async fn an_answer_can_be_had_again_edited_and_continued() {
