@@ -4,6 +4,7 @@
 
 mod agent;
 mod audio;
+mod browser;
 mod burst;
 mod chat;
 mod client;
@@ -119,6 +120,15 @@ fn main() -> ExitCode {
             chat::a_failed_answer_is_told_and_shows_in_the_exit_code,
             chat::what_cannot_be_done_shows_in_the_exit_code,
             chat::at_a_terminal_ctrl_c_stops_the_answer_and_then_leaves,
+            browser::exchange_with_msgpack_and_one_peer_connection,
+            browser::exchange_with_msgpack_and_two_peer_connections,
+            browser::exchange_with_msgpackr_and_one_peer_connection,
+            browser::exchange_with_msgpackr_and_two_peer_connections,
+            browser::a_stop_ends_the_answer,
+            browser::large_envelopes_go_as_streams,
+            browser::livekits_hooks_see_states_and_text,
+            browser::the_javascript_example_works,
+            browser::the_python_example_works,
             rpc::rust_to_rust,
             rpc::rust_and_python,
             audio::rust_to_rust_mono,

@@ -9,7 +9,9 @@
 
 pub mod agent;
 pub mod authority;
+pub mod browser;
 mod children;
+mod dialogue;
 pub mod endpoint;
 pub mod footprint;
 pub mod isolation;
