@@ -6,6 +6,7 @@ WORKDIR /sotto
 COPY Cargo.toml Cargo.lock ./
 COPY crates crates
 COPY src src
+COPY config config
 # Not compiled, but named in Cargo.toml.
 COPY tests tests
 # --locked: exactly the versions of Cargo.lock. The image brings the C compiler that the cryptography needs.

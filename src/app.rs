@@ -4,7 +4,7 @@
 use crate::config::{self, Config, ConfigError};
 use crate::http::{self, Health};
 use crate::model::{Demo, Endpoint, Key, Limits, OpenAi, SetupError};
-use crate::ports::{Model, Tools as _};
+use crate::ports::Model;
 use crate::room::{self, Access, ByteBudget, Counts, JoinError, JoinOptions, StreamLimits};
 use crate::session::{self, End, Options, Ports};
 use crate::store::memory::Memory;
@@ -49,7 +49,9 @@ pub enum AppError {
     #[error(transparent)]
     Join(#[from] JoinError),
     /// Health and metrics cannot be served.
-    #[error("cannot listen on {0} for health and metrics: {1}; set SOTTO_HTTP_ADDR to another address, or to off")]
+    #[error(
+        "cannot listen on {0} for health and metrics: {1}; set SOTTO_HTTP_ADDR to another address, or to off"
+    )]
     Http(SocketAddr, #[source] io::Error),
 }
 
@@ -104,7 +106,9 @@ impl App {
         for (endpoint, probe) in self.config.model.endpoints.iter().zip(endpoints.probe().await) {
             let url = endpoint.url.shown();
             match probe {
-                Ok(probe) => info!(url, model = endpoint.name.shown(), thinks = probe.thinks(), "the model answers"),
+                Ok(probe) => {
+                    info!(url, model = endpoint.name.shown(), thinks = probe.thinks(), "the model answers");
+                }
                 Err(failure) => warn!(url, "the model does not answer yet: {failure}"),
             }
         }
@@ -129,10 +133,13 @@ impl App {
             counts: Arc::clone(&self.counts),
             ..JoinOptions::new(self.config.livekit.url.as_str(), access, room, &identity)
         };
-        let joined = room::join(options).await?;
+        let mut leaving = shutdown.clone();
+        let joined = tokio::select! {
+            joined = room::join(options) => joined?,
+            Ok(_) = leaving.wait_for(|leave| *leave) => return Ok(End::Left),
+        };
         info!(room = joined.name, identity, "joined");
         self.health.send_replace(Health::Good);
-        let mut leaving = shutdown.clone();
         let health = self.health.clone();
         let watching = tokio::spawn(async move {
             if leaving.wait_for(|leave| *leave).await.is_ok() {
@@ -156,6 +163,7 @@ impl App {
                 content_bytes: limits.content_bytes,
             },
             drain: self.config.agent.drain_seconds,
+            log_content: self.config.telemetry.content,
         }
     }
 
@@ -177,7 +185,8 @@ impl App {
                 config::Visibility::Full => settings::Visibility::Full,
                 config::Visibility::Hidden => settings::Visibility::Hidden,
             },
-            thinking: main.is_none_or(|endpoint| endpoint.thinking != config::Thinking::Off),
+            thinking: model.endpoints.is_empty()
+                || model.endpoints.iter().any(|endpoint| endpoint.thinking != config::Thinking::Off),
             effort: main.and_then(|endpoint| endpoint.effort.as_deref()).map(str::to_owned),
             step_chars: reasoning.step_chars,
             max_thinking: reasoning.max_seconds,
@@ -202,11 +211,16 @@ impl App {
                 conversation: settings::Spending {
                     tokens: budget.conversation_tokens,
                     seconds: budget.conversation_seconds.map(|limit| limit.as_secs()),
-                    tool_calls: budget.conversation_tool_calls.map(|limit| u32::try_from(limit).unwrap_or(u32::MAX)),
+                    tool_calls: budget
+                        .conversation_tool_calls
+                        .map(|limit| u32::try_from(limit).unwrap_or(u32::MAX)),
                 },
             },
             context_tokens,
-            answer_tokens: main.and_then(|endpoint| endpoint.max_tokens).map_or(4_096, u64::from).min(context_tokens / 2),
+            answer_tokens: main
+                .and_then(|endpoint| endpoint.max_tokens)
+                .map_or(4_096, u64::from)
+                .min(context_tokens / 2),
             secrets: Secrets::new(self.config.secrets().map(str::to_owned)),
             ..Settings::default()
         }
@@ -249,10 +263,13 @@ fn open_ai(model: &config::Model) -> Result<OpenAi, SetupError> {
 fn endpoint(endpoint: &config::Endpoint) -> Endpoint {
     Endpoint {
         url: endpoint.url.to_string(),
+        shown_url: Some(endpoint.url.shown().to_owned()),
+        thinks: endpoint.thinking != config::Thinking::Off,
         key: endpoint.key.as_ref().and_then(|key| Key::new(key.expose())),
         starts_inside: match endpoint.thinking {
-            config::Thinking::Auto => None,
-            config::Thinking::On | config::Thinking::Off => Some(false),
+            // Some models think whatever they are told.
+            config::Thinking::Auto | config::Thinking::Off => None,
+            config::Thinking::On => Some(false),
             config::Thinking::Inside => Some(true),
         },
         find_switch: endpoint.switch == config::Switch::Auto,

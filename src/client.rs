@@ -5,11 +5,13 @@
 //! alone; it never prints, and never decides what an answer means.
 
 mod ledger;
+mod line;
 
 use crate::room::ByteBudget;
 use crate::room::StreamLimits;
 use crate::room::streams::{Content, Progress, Streams};
 use ledger::{Ledger, Receipt};
+use line::Line;
 use livekit::prelude::{DataPacket, RemoteParticipant, RoomEvent, RoomOptions};
 use livekit::{ConnectionState, DisconnectReason, ParticipantKind, ParticipantState, Room, SendByteOptions};
 use sotto_core::ids::{Ids, Kind};
@@ -24,7 +26,7 @@ use thiserror::Error;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 /// Envelopes up to this size go as one packet, larger ones as a byte stream.
 const LARGEST_PACKET: usize = 15_000;
@@ -35,6 +37,8 @@ const LIMITS: wire::Limits =
     wire::Limits { bytes: LARGEST_ENVELOPE, depth: 128, keys: 100_000, content_bytes: LARGEST_ENVELOPE };
 const STREAM_LIMITS: StreamLimits =
     StreamLimits { bytes: LARGEST_ENVELOPE, open_per_participant: 4, idle: Duration::from_secs(10) };
+/// How long a stream may take before what came after it goes first.
+const STREAM_PATIENCE: Duration = Duration::from_secs(30);
 /// How long leaving may take before it is given up.
 const FAREWELL: Duration = Duration::from_secs(5);
 
@@ -92,7 +96,7 @@ pub enum Event {
         identity: String,
     },
     /// An agent sent this.
-    Received(Envelope),
+    Received(Box<Envelope>),
     /// The connection is lost and being restored.
     Reconnecting,
     /// The connection is back, and what was missed has been asked for.
@@ -112,6 +116,7 @@ pub struct Client {
     ledger: Ledger,
     ids: Ids,
     streams: Streams,
+    line: Line,
     /// Agents that were announced.
     agents: BTreeSet<String>,
     /// Those of them that can hear us.
@@ -141,6 +146,7 @@ impl Client {
             options,
             ids: Ids::from_seed(seed),
             streams: Streams::new(STREAM_LIMITS, ByteBudget::new(4 * LARGEST_ENVELOPE)),
+            line: Line::default(),
             agents: BTreeSet::new(),
             hearing: BTreeSet::new(),
             ready: VecDeque::new(),
@@ -150,6 +156,11 @@ impl Client {
     /// The room's name.
     pub fn room(&self) -> String {
         self.room.name()
+    }
+
+    /// The SDK's own room, for tests that shake it.
+    pub fn livekit_room(&self) -> &Room {
+        &self.room
     }
 
     /// Who we are in the room.
@@ -168,9 +179,16 @@ impl Client {
             if let Some(event) = self.ready.pop_front() {
                 return event;
             }
-            match self.events.recv().await {
-                Some(event) => self.handle(event),
-                None => return Event::Closed("the connection is over".to_owned()),
+            let patience = self.line.patience();
+            tokio::select! {
+                event = self.events.recv() => match event {
+                    Some(event) => self.handle(event),
+                    None => return Event::Closed("the connection is over".to_owned()),
+                },
+                () = sleep_until(patience.unwrap_or_else(Instant::now)), if patience.is_some() => {}
+            }
+            while let Some(bytes) = self.line.next(Instant::now()) {
+                self.receive(&bytes);
             }
         }
     }
@@ -250,10 +268,11 @@ impl Client {
             }
             RoomEvent::ParticipantDisconnected(participant) => self.gone(participant.identity().as_str()),
             RoomEvent::DataReceived { payload, topic, participant, .. } => {
-                let from_agent = participant
-                    .map_or(self.agents.is_empty(), |participant| participant.kind() == ParticipantKind::Agent);
+                let from_agent = participant.map_or(self.agents.is_empty(), |participant| {
+                    participant.kind() == ParticipantKind::Agent
+                });
                 if from_agent && self.is_ours(topic.as_deref()) {
-                    self.receive(&payload);
+                    self.line.join(Arc::unwrap_or_clone(payload));
                 }
             }
             // Streams are put together from their packets: the SDK's readers do not keep their place among packets.
@@ -273,20 +292,24 @@ impl Client {
                 for (_, reason) in self.streams.expire(now) {
                     tracing::warn!("a large message of the agent is lost: {reason}");
                 }
-                if self.is_agent(&from) {
+                if header.topic == ENVELOPE_TOPIC && self.is_agent(&from) {
+                    let stream = header.stream_id.clone();
+                    self.line.expect(&from, &stream, now + STREAM_PATIENCE);
                     let progress = self.streams.header(&from, header, now);
-                    self.advance(progress);
+                    self.advance(&from, &stream, progress);
                 }
             }
             #[allow(deprecated)]
             RoomEvent::StreamChunkReceived { chunk, participant_identity: from } => {
                 let progress = self.streams.chunk(&from, &chunk, Instant::now());
-                self.advance(progress);
+                self.advance(&from, &chunk.stream_id, progress);
             }
             #[allow(deprecated)]
             RoomEvent::StreamTrailerReceived { trailer, participant_identity: from } => {
                 let progress = self.streams.trailer(&from, &trailer);
-                self.advance(progress);
+                self.advance(&from, &trailer.stream_id, progress);
+                // Whatever it was, nothing more comes of it.
+                self.line.give_up(&from, &trailer.stream_id);
             }
             RoomEvent::Reconnecting => self.ready.push_back(Event::Reconnecting),
             RoomEvent::Reconnected => {
@@ -317,6 +340,7 @@ impl Client {
 
     fn gone(&mut self, identity: &str) {
         self.streams.forget(identity);
+        self.line.forget(identity);
         if self.agents.remove(identity) {
             self.ledger.agent_changed();
         }
@@ -348,9 +372,9 @@ impl Client {
     fn receive(&mut self, bytes: &[u8]) {
         match wire::decode(bytes, &LIMITS) {
             Ok(envelope) => match self.ledger.receive(&envelope) {
-                Receipt::New => self.ready.push_back(Event::Received(envelope)),
+                Receipt::New => self.ready.push_back(Event::Received(Box::new(envelope))),
                 Receipt::NewButOneIsMissing => {
-                    self.ready.push_back(Event::Received(envelope));
+                    self.ready.push_back(Event::Received(Box::new(envelope)));
                     self.configure();
                 }
                 Receipt::Known => {}
@@ -359,10 +383,13 @@ impl Client {
         }
     }
 
-    fn advance(&mut self, progress: Progress) {
+    fn advance(&mut self, from: &str, stream: &str, progress: Progress) {
         match progress {
-            Progress::Complete(Content::Envelope(bytes), _) => self.receive(&bytes),
-            Progress::Refused(reason) => tracing::warn!("a large message of the agent is lost: {reason}"),
+            Progress::Complete(Content::Envelope(bytes), _) => self.line.arrive(from, stream, bytes),
+            Progress::Refused(reason) => {
+                self.line.give_up(from, stream);
+                tracing::warn!("a large message of the agent is lost: {reason}");
+            }
             Progress::Complete(Content::Chat { .. }, _) | Progress::Pending => {}
         }
     }

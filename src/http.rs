@@ -42,7 +42,11 @@ pub struct Server {
 
 impl Server {
     /// Listens on `address`; port 0 takes a free one.
-    pub async fn start(address: SocketAddr, health: watch::Receiver<Health>, metrics: Arc<Metrics>) -> io::Result<Self> {
+    pub async fn start(
+        address: SocketAddr,
+        health: watch::Receiver<Health>,
+        metrics: Arc<Metrics>,
+    ) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         let app = Router::new()
@@ -97,7 +101,9 @@ mod tests {
     async fn health_follows_the_agent_and_metrics_are_there() {
         let (health, watched) = watch::channel(Health::Connecting);
         let metrics = Arc::new(Metrics::default());
-        let server = Server::start(([127, 0, 0, 1], 0).into(), watched, Arc::clone(&metrics)).await.expect("a free port");
+        let server = Server::start(([127, 0, 0, 1], 0).into(), watched, Arc::clone(&metrics))
+            .await
+            .expect("a free port");
         let base = format!("http://{}", server.address());
 
         let (status, body) = get(format!("{base}/")).await;

@@ -25,7 +25,8 @@ pub struct Room {
 /// What happens in a room. Agents (participants of kind agent, ourselves included) never appear.
 #[derive(Debug, PartialEq)]
 pub enum RoomEvent {
-    /// Someone is there; those who were there before us come first.
+    /// Someone is there; those who were there before us come first. Comes again for one who spoke before it was
+    /// announced and turns out to have a name.
     Joined(Participant),
     /// Someone left.
     Left {
@@ -112,7 +113,12 @@ pub trait Tools: Send + Sync {
 pub trait Store: Send + Sync {
     /// Keeps records, all of them or none, in the order of the calls. Ready once they survive this process, or with
     /// `durable` this machine's power.
-    fn append(&self, conversation: &str, records: Vec<Record>, durable: bool) -> BoxFuture<'static, Result<(), StoreError>>;
+    fn append(
+        &self,
+        conversation: &str,
+        records: Vec<Record>,
+        durable: bool,
+    ) -> BoxFuture<'static, Result<(), StoreError>>;
 }
 
 /// Why something could not be kept; nothing of it was.

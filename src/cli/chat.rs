@@ -74,8 +74,9 @@ pub async fn run(arguments: Arguments, config: Config) -> anyhow::Result<()> {
     let Arguments { room, identity, name, json, message, no_reasoning, timeout } = arguments;
     let identity = identity.map_or_else(random_identity, Ok)?;
     let name = name.or_else(|| std::env::var("USER").ok());
-    let token = JoinToken { room: &room, identity: &identity, name: name.as_deref(), agent: false, ttl: TOKEN_TTL }
-        .sign(&config.livekit)?;
+    let token =
+        JoinToken { room: &room, identity: &identity, name: name.as_deref(), agent: false, ttl: TOKEN_TTL }
+            .sign(&config.livekit)?;
     let options = ClientOptions {
         topic: config.room.topic.as_deref().map(str::to_owned),
         reasoning: !no_reasoning,

@@ -7,6 +7,7 @@ use anyhow::bail;
 use livekit_api::access_token::{AccessToken, VideoGrants};
 use livekit_signaling::{SignalClient, SignalOptions};
 use serde_json::{Value, json};
+use sotto_core::model::request::Switch;
 use sotto_core::model::style::{Field, Style};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -99,9 +100,14 @@ async fn livekit(config: &Config) -> Finding {
     };
     let mut options = SignalOptions::default();
     options.region_failover = false;
-    let connected = timeout(PATIENCE, SignalClient::connect(&config.livekit.url, &token, options, None)).await;
+    let connected =
+        timeout(PATIENCE, SignalClient::connect(&config.livekit.url, &token, options, None)).await;
     match connected {
-        Err(_) => finding(false, format!("no answer within {} s; is it running, and is LIVEKIT_URL right?", PATIENCE.as_secs()), Value::Null),
+        Err(_) => finding(
+            false,
+            format!("no answer within {} s; is it running, and is LIVEKIT_URL right?", PATIENCE.as_secs()),
+            Value::Null,
+        ),
         Ok(Err(error)) => {
             let text = error.to_string();
             let remedy = if text.contains("401") {
@@ -114,7 +120,11 @@ async fn livekit(config: &Config) -> Finding {
         Ok(Ok((client, join, _events))) => {
             client.close().await;
             let version = join.server_info.map(|info| info.version).unwrap_or_default();
-            finding(true, format!("livekit-server {version} answers and accepts the key"), json!({ "version": version }))
+            finding(
+                true,
+                format!("livekit-server {version} answers and accepts the key"),
+                json!({ "version": version }),
+            )
         }
     }
 }
@@ -122,7 +132,12 @@ async fn livekit(config: &Config) -> Finding {
 async fn model(app: &App) -> Vec<Finding> {
     let Some(endpoints) = app.endpoints() else {
         let text = "the built-in demo answers; set SOTTO_MODEL_URL to use a real one".to_owned();
-        return vec![Finding { what: "model".to_owned(), good: true, text, details: json!({ "kind": "demo" }) }];
+        return vec![Finding {
+            what: "model".to_owned(),
+            good: true,
+            text,
+            details: json!({ "kind": "demo" }),
+        }];
     };
     let probes = endpoints.probe().await;
     app.config().model.endpoints.iter().zip(probes).map(|(endpoint, probe)| shown(endpoint, probe)).collect()
@@ -142,15 +157,24 @@ fn shown(endpoint: &Endpoint, probe: Result<Probe, sotto_core::model::Failure>) 
         Some(Style::Inline) => "thinks (inline, between tags)",
         Some(Style::Inside) => "thinks (inline, its stream begins inside)",
     };
-    let yes = |word: &'static str, yes: bool| if yes { word.to_owned() } else { format!("does not {}", word.trim_end_matches('s')) };
+    let yes = |word: &'static str, yes: bool| {
+        if yes { word.to_owned() } else { format!("does not {}", word.trim_end_matches('s')) }
+    };
     let streams = yes("streams", probe.streams);
     let tools = if probe.calls_tools { "calls tools" } else { "did not call a tool when it should" };
-    let switch = format!("{:?}", probe.switch);
-    let stays = if probe.style_when_off.is_some() { ", also when told not to (see model.switch)" } else { "" };
+    let switch = match probe.switch {
+        Switch::TemplateKwargs => "template",
+        Switch::TopLevel => "top_level",
+        Switch::Effort => "effort",
+        Switch::OpenRouter => "openrouter",
+        Switch::None => "none",
+    };
+    let stays =
+        if probe.style_when_off.is_some() { ", also when told not to (see model.switch)" } else { "" };
     Finding {
         what,
         good: probe.streams,
-        text: format!("answers, {streams}, {style}{stays}, {tools}"),
+        text: format!("answers, {streams}, {style}{stays}, {tools}; model.switch = {switch:?}"),
         details: json!({
             "streams": probe.streams, "thinks": probe.thinks(), "style": style, "calls_tools": probe.calls_tools, "switch": switch,
         }),

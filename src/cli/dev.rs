@@ -3,19 +3,20 @@
 mod server;
 
 use super::chat;
-use super::join::shutdown_on_signal;
+use super::join::while_it_lasts;
 use crate::app::App;
 use crate::config::{Config, Secret, Text};
 use anyhow::{Context, bail};
 use server::LocalServer;
 use std::path::PathBuf;
 use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
 /// Start a local LiveKit server and the agent, and chat with it in this terminal.
 ///
-/// The server listens on loopback alone, on free ports, with a new key. Without SOTTO_MODEL_URL the built-in demo model
+/// The server listens on loopback alone, on free ports, with a new key. Without `SOTTO_MODEL_URL` the built-in demo model
 /// answers. Questions may also be piped in: `echo "What is 12*7?" | sotto dev`. Ctrl-C stops an answer; when nothing is
 /// running, it ends everything.
 #[derive(clap::Args, Debug)]
@@ -23,7 +24,7 @@ pub struct Arguments {
     /// The room that the agent joins
     #[arg(long, default_value = "dev")]
     room: String,
-    /// The livekit-server to run, if not the one on PATH or of SOTTO_LIVEKIT_SERVER
+    /// The livekit-server to run, if not the one on PATH or of `SOTTO_LIVEKIT_SERVER`
     #[arg(long, value_name = "FILE")]
     server: Option<PathBuf>,
     /// No chat: run until Ctrl-C and let others come
@@ -36,7 +37,15 @@ pub struct Arguments {
 
 /// Runs until the chat ends, the time is over or a signal comes.
 pub async fn run(arguments: Arguments, mut config: Config) -> anyhow::Result<()> {
-    let server = LocalServer::start(&server::find(arguments.server.as_deref())?).await?;
+    // From here on a signal ends everything in order: the server must not outlive us.
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let binary = server::find(arguments.server.as_deref())?;
+    let server = tokio::select! {
+        server = LocalServer::start(&binary) => server?,
+        _ = interrupt.recv() => return Ok(()),
+        _ = terminate.recv() => return Ok(()),
+    };
     config.livekit.url = Text::from(server.url.as_str());
     config.livekit.api_key = Some(Text::from(server.api_key.as_str()));
     config.livekit.api_secret = Some(Secret::new(server.api_secret.as_str()));
@@ -44,12 +53,17 @@ pub async fn run(arguments: Arguments, mut config: Config) -> anyhow::Result<()>
     config.http.addr = None;
     introduce(&server, &arguments.room, &config);
 
-    let outcome = together(&arguments, config).await;
+    let outcome = tokio::select! {
+        outcome = together(&arguments, config) => outcome,
+        // The chat sees to Ctrl-C itself: it may only stop an answer.
+        _ = interrupt.recv(), if arguments.no_chat => Ok(Ok(())),
+        _ = terminate.recv() => Ok(Ok(())),
+    };
     if outcome.is_err() {
         eprintln!("dev: the server's last words:\n{}", server.last_lines());
     }
     server.stop().await;
-    outcome
+    outcome?
 }
 
 fn introduce(server: &LocalServer, room: &str, config: &Config) {
@@ -64,11 +78,11 @@ fn introduce(server: &LocalServer, room: &str, config: &Config) {
     }
 }
 
-async fn together(arguments: &Arguments, config: Config) -> anyhow::Result<()> {
+/// Agent and chat side by side. The outer error is the agent's, the inner one is how the chat ended.
+async fn together(arguments: &Arguments, config: Config) -> anyhow::Result<anyhow::Result<()>> {
     let app = App::new(config.clone())?;
-    app.get_to_know_the_model().await;
     let (leave, leaving) = watch::channel(false);
-    let mut agent = Box::pin(app.join(&arguments.room, leaving));
+    let mut agent = Box::pin(while_it_lasts(app.join(&arguments.room, leaving), app.get_to_know_the_model()));
     let result = tokio::select! {
         ended = &mut agent => {
             let end = ended.context("the agent could not join")?;
@@ -79,15 +93,13 @@ async fn together(arguments: &Arguments, config: Config) -> anyhow::Result<()> {
     };
     leave.send_replace(true);
     agent.await?;
-    result
+    Ok(result)
 }
 
 async fn converse(arguments: &Arguments, config: &Config) -> anyhow::Result<()> {
     if arguments.no_chat {
-        // Until Ctrl-C.
-        let mut leaving = shutdown_on_signal()?;
-        leaving.wait_for(|leave| *leave).await.context("nobody listens for signals")?;
-        return Ok(());
+        // Until a signal comes.
+        return std::future::pending().await;
     }
     chat::converse(&arguments.room, config).await
 }

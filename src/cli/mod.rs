@@ -11,6 +11,7 @@ pub mod dev;
 pub mod join;
 pub mod token;
 
+use crate::app::AppError;
 use crate::config::{self, Config, ConfigError, LogFormat};
 use crate::telemetry::{self, Format, TelemetryError};
 use crate::tls;
@@ -57,11 +58,23 @@ enum Command {
     Token(token::Arguments),
 }
 
+impl Command {
+    /// Whether people talk in this terminal: then a log between the lines is only for what went wrong.
+    fn is_a_conversation(&self) -> bool {
+        matches!(self, Self::Chat(_) | Self::Dev(_))
+    }
+}
+
 impl Arguments {
     /// Runs the command to its end.
     pub fn run(self) -> anyhow::Result<()> {
         let config = Config::load(self.config.as_deref());
-        start_log(config.as_ref().map_or(&Config::default().telemetry, |config| &config.telemetry))?;
+        let defaults = Config::default().telemetry;
+        let mut telemetry = config.as_ref().map_or(&defaults, |config| &config.telemetry).clone();
+        if self.command.is_a_conversation() && telemetry.log == defaults.log {
+            telemetry.log = "warn".into();
+        }
+        start_log(&telemetry)?;
         tls::choose_provider();
         let config = move || config;
         match self.command {
@@ -89,13 +102,17 @@ fn run_async(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Resul
 
 /// What the process says when a command has failed: see "Exit codes" above.
 pub fn exit_code(error: &anyhow::Error) -> ExitCode {
-    let is_misconfigured = error.is::<ConfigError>() || error.is::<TelemetryError>();
+    let app = error.downcast_ref::<AppError>();
+    let is_misconfigured = error.is::<ConfigError>()
+        || error.is::<TelemetryError>()
+        || matches!(app, Some(AppError::Config(_) | AppError::Model(_)));
     ExitCode::from(if is_misconfigured { 2 } else { 1 })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::SetupError;
     use clap::CommandFactory;
 
     #[test]
@@ -118,7 +135,10 @@ mod tests {
     #[test]
     fn a_wrong_configuration_has_an_exit_code_of_its_own() {
         let missing = Config::load(Some("/nonexistent/sotto.toml".as_ref())).expect_err("no such file");
-        assert_eq!(exit_code(&anyhow::Error::from(missing).context("cannot start")), ExitCode::from(2));
+        let in_context = anyhow::Error::from(missing.clone()).context("cannot start");
+        assert_eq!(exit_code(&in_context), ExitCode::from(2));
+        assert_eq!(exit_code(&AppError::from(missing).into()), ExitCode::from(2), "also when met later");
+        assert_eq!(exit_code(&AppError::from(SetupError::NoEndpoint).into()), ExitCode::from(2));
         assert_eq!(exit_code(&anyhow::anyhow!("the server is gone")), ExitCode::from(1));
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! Pure: it says what is to be sent, and sends nothing.
 
+use serde_json::{Map, Value};
 use sotto_core::wire::Envelope;
 use sotto_core::wire::body::{Body, UserMessage};
-use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
 /// The key under which a kept stanza names the one before it.

@@ -17,8 +17,12 @@ const OLLAMA_PORT: u16 = 11434;
 pub struct Endpoint {
     /// The base of its addresses, ending in `/v1`.
     pub url: String,
+    /// The address as it may be shown, if it holds a secret.
+    pub shown_url: Option<String>,
     /// What it wants to see; sent to this endpoint and to no other.
     pub key: Option<Key>,
+    /// Whether it is to think where thinking is asked for.
+    pub thinks: bool,
     /// Whether its answers begin inside the thinking; unknown: by the model's name, else found out by asking.
     pub starts_inside: Option<bool>,
     /// How its thinking is switched is to be found out; `request.switch` does not count.
@@ -159,6 +163,9 @@ impl Target {
 
     /// The address as it may be shown: without the user, password and query that it may hold.
     pub(super) fn shown_url(&self) -> String {
+        if let Some(shown) = &self.endpoint.shown_url {
+            return shown.clone();
+        }
         let mut url = self.completions.clone();
         // Both only fail for addresses without a host, which cannot be here.
         let _ = url.set_username("");

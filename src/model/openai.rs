@@ -135,8 +135,11 @@ impl Inner {
         prompt: &Prompt,
         mut patience: Patience,
     ) -> Result<Begun, Trouble> {
-        let starts_inside = self.starts_inside(target, prompt.thinking, &patience).await?;
+        let thinking = prompt.thinking && target.endpoint.thinks;
         patience.ask();
+        let starts_inside = self.starts_inside(target, thinking, &patience).await?;
+        patience.ask();
+        let prompt = &Prompt { thinking, ..prompt.clone() };
         let body = self.exchange.ask(target, prompt, &target.request_options(), &patience).await?;
         let options =
             StreamOptions { starts_inside, tools: prompt.tools.clone(), ..StreamOptions::default() };

@@ -108,7 +108,9 @@ fn thinks(seen: Observation) -> bool {
 fn style_of(seen: Observation) -> Option<Style> {
     match seen.thinking {
         Thinking::Arrives(style) => Some(style),
-        Thinking::Absent | Thinking::Unclear => None,
+        // So many words about a single one, and no end: it thinks, and nothing says where that began.
+        Thinking::Unclear => Some(Style::Inside),
+        Thinking::Absent => None,
     }
 }
 

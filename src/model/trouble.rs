@@ -141,7 +141,8 @@ impl Trouble {
             }
             Self::Status { status, message, .. } => {
                 format!(
-                    "the model endpoint {at} did not accept the request (HTTP {status}){}",
+                    "the model endpoint {at} did not accept the request (HTTP {status}){}; check {name}, \
+                     model.context_tokens and model.extra, or see its log",
                     quoted(message)
                 )
             }
@@ -225,11 +226,19 @@ fn quotable(message: &str, key: Option<&Key>, prompt: &Prompt) -> Option<String>
 }
 
 fn repeats(message: &str, prompt: &Prompt) -> bool {
-    let said = prompt.messages.iter().map(|message| match message {
-        Message::System(text)
-        | Message::User(text)
-        | Message::Tool { content: text, .. }
-        | Message::Assistant { text, .. } => text,
+    let said = prompt.messages.iter().flat_map(|message| match message {
+        Message::System(text) | Message::User(text) | Message::Tool { content: text, .. } => {
+            vec![text.clone()]
+        }
+        Message::Assistant { text, reasoning, calls } => {
+            let arguments = calls.iter().flat_map(|call| call.arguments.iter()).flat_map(|map| map.values());
+            let mut said = vec![text.clone()];
+            said.extend(reasoning.clone());
+            said.extend(
+                arguments.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned)),
+            );
+            said
+        }
     });
     // On one line each, as the message is.
     let said: Vec<_> = said.map(|text| text.split_whitespace().collect::<Vec<_>>().join(" ")).collect();

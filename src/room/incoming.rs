@@ -198,8 +198,14 @@ impl Incoming {
         if self.missing.remove(&identity) {
             return;
         }
-        if self.people.insert(identity.clone(), None).is_none() {
-            let name = participant.name();
+        let name = participant.name();
+        let news = match self.people.insert(identity.clone(), None) {
+            None => true,
+            // It spoke before it was announced: its name is news, if it has one.
+            Some(Some(_unannounced)) => !name.is_empty(),
+            Some(None) => false,
+        };
+        if news {
             self.delivery.tell(RoomEvent::Joined(Participant { identity, name }));
         }
     }
@@ -298,7 +304,8 @@ impl Incoming {
             match serde_json::from_slice::<LegacyChat>(&payload) {
                 Ok(chat) if !chat.ignore_legacy => self.chat(from, chat.id, chat.message),
                 Ok(_) => {}
-                Err(error) => tracing::debug!("a chat packet could not be read: {error}"),
+                // The error's own words may quote what was said.
+                Err(error) => tracing::debug!("a chat packet could not be read: {:?}", error.classify()),
             }
             return;
         }

@@ -6,6 +6,8 @@
 //! room: it is caught and counted, and the conversation begins anew in the same room, with its numbers going on.
 
 mod clock;
+#[cfg(test)]
+mod tests;
 mod work;
 
 use crate::ports::{Model, Room, RoomCommand, RoomEvent, Store, StoreError, Tools};
@@ -24,9 +26,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep_until};
-use tracing::{debug, error, info, info_span, warn};
+use tokio::time::{Instant, sleep_until, timeout};
+use tracing::{error, info, info_span, warn};
 use work::Work;
+
+/// How long the room may take to let us go.
+const FAREWELL: Duration = Duration::from_secs(10);
 
 /// What a session needs of the world.
 #[derive(Clone)]
@@ -50,6 +55,8 @@ pub struct Options {
     pub limits: wire::Limits,
     /// How long a running answer may go on after a shutdown was asked for.
     pub drain: Duration,
+    /// Whether what people say may be logged.
+    pub log_content: bool,
 }
 
 /// Why a session ended.
@@ -70,7 +77,8 @@ pub async fn run(room: Room, options: Options, ports: Ports, shutdown: watch::Re
     let (results, incoming) = mpsc::channel(64);
     let work = Work::new(ports.clone(), results);
     let present = BTreeMap::new();
-    let session = Session { engine, room, options, ports, clock, work, present, queued: Vec::new(), saving: None };
+    let session =
+        Session { engine, room, options, ports, clock, work, present, queued: Vec::new(), saving: None };
     let end = session.run(incoming, shutdown).await;
     metrics.conversations.dec();
     end
@@ -107,8 +115,15 @@ impl Session {
     async fn run(mut self, mut incoming: mpsc::Receiver<Input>, mut shutdown: watch::Receiver<bool>) -> End {
         let mut leave_by: Option<Instant> = None;
         loop {
-            if let Err(reason) = self.perform().await {
-                return End::Closed(reason);
+            let drain = self.options.drain;
+            // A room that is reconnecting takes nothing; that must not keep us for ever.
+            let performed = tokio::select! {
+                performed = self.perform() => performed,
+                () = time_to_go(&mut shutdown, leave_by, drain) => return self.leave().await,
+            };
+            let closed = |reason| if leave_by.is_some() { End::Left } else { End::Closed(reason) };
+            if let Err(reason) = performed {
+                return closed(reason);
             }
             if leave_by.is_some() && self.engine.is_idle() && self.saving.is_none() {
                 return self.leave().await;
@@ -116,14 +131,14 @@ impl Session {
             let wake = self.engine.poll_timeout().map(|due| self.clock.instant(due));
             let input = tokio::select! {
                 event = self.room.events.recv() => match event {
-                    Some(RoomEvent::Closed { reason }) => return End::Closed(reason),
+                    Some(RoomEvent::Closed { reason }) => return closed(reason),
                     Some(event) => self.input(event),
-                    None => return End::Closed("the connection ended".to_owned()),
+                    None => return closed("the connection ended".to_owned()),
                 },
                 // The session holds a sender itself, so the channel never closes.
                 Some(input) = incoming.recv() => input,
                 result = done(&mut self.saving) => {
-                    self.stored(result);
+                    self.stored(&result);
                     continue;
                 }
                 () = sleep_or_never(wake) => Input::Wake,
@@ -189,6 +204,9 @@ impl Session {
                 Output::State(state) => RoomCommand::State(state),
                 Output::Transcript(transcript) => RoomCommand::Transcript(transcript),
                 Output::Save { ticket, record, durable } => {
+                    if self.options.log_content {
+                        self.log_content(&record);
+                    }
                     self.queued.push((ticket, record, durable));
                     self.save();
                     continue;
@@ -232,26 +250,40 @@ impl Session {
             let mut done = self.ports.store.append(&self.room.name, records, durable);
             // A store in memory is done at once; nothing need wait for it.
             match (&mut done).now_or_never() {
-                Some(result) => self.confirm(tickets, result),
+                Some(result) => self.confirm(tickets, &result),
                 None => self.saving = Some(Saving { tickets, done }),
             }
         }
     }
 
-    fn stored(&mut self, result: Result<(), StoreError>) {
+    fn stored(&mut self, result: &Result<(), StoreError>) {
         if let Some(saving) = self.saving.take() {
             self.confirm(saving.tickets, result);
         }
         self.save();
     }
 
-    fn confirm(&mut self, tickets: Vec<Ticket>, result: Result<(), StoreError>) {
-        if let Err(error) = &result {
+    fn confirm(&mut self, tickets: Vec<Ticket>, result: &Result<(), StoreError>) {
+        if let Err(error) = result {
             self.ports.metrics.store_failures.inc();
             warn!(conversation = self.room.name, %error, "the store did not take {} records", tickets.len());
         }
         for ticket in tickets {
             self.handle(Input::Stored { ticket, success: result.is_ok() });
+        }
+    }
+
+    /// What was said, for those who want it in their log.
+    fn log_content(&self, record: &Record) {
+        let conversation = &self.room.name;
+        match record {
+            Record::Message { id, from, text, .. } => {
+                info!(conversation, message_id = id, from, text, "asked")
+            }
+            Record::Answer { message, text, .. } => {
+                info!(conversation, message_id = message, text, "answered")
+            }
+            _ => {}
         }
     }
 
@@ -261,7 +293,7 @@ impl Session {
         let span = info_span!(
             "turn",
             conversation = self.room.name,
-            message = report.message,
+            message_id = report.message,
             answer = report.answer,
             end = ?report.end,
             first_token_ms = millis(report.first_token),
@@ -279,14 +311,18 @@ impl Session {
 
     async fn leave(mut self) -> End {
         self.work.cancel_all();
+        if timeout(FAREWELL, self.say_goodbye()).await.is_err() {
+            info!(conversation = self.room.name, "left without a goodbye: the room does not answer");
+        }
+        End::Left
+    }
+
+    async fn say_goodbye(&mut self) {
         // Nothing is lost if the room is gone already.
         let _ = self.perform().await;
         let _ = self.room.commands.send(RoomCommand::Leave).await;
-        // What is still to be sent is sent by the room; it closes when it is done.
-        while let Some(event) = self.room.events.recv().await {
-            debug!(?event, "after leaving");
-        }
-        End::Left
+        // What is still to be sent is sent by the room; it closes when it is done. Nobody listens any more.
+        while self.room.events.recv().await.is_some() {}
     }
 }
 
@@ -302,6 +338,18 @@ async fn sleep_or_never(until: Option<Instant>) {
         Some(until) => sleep_until(until).await,
         None => pending().await,
     }
+}
+
+/// Ready when a shutdown was asked for and its time is over.
+async fn time_to_go(shutdown: &mut watch::Receiver<bool>, leave_by: Option<Instant>, drain: Duration) {
+    let leave_by = match leave_by {
+        Some(leave_by) => leave_by,
+        None => {
+            asked_to_leave(shutdown).await;
+            Instant::now() + drain
+        }
+    };
+    sleep_until(leave_by).await;
 }
 
 async fn asked_to_leave(shutdown: &mut watch::Receiver<bool>) {

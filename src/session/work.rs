@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 use tokio::task::AbortHandle;
+use tokio::task::JoinSet;
 
 pub(super) struct Work {
     ports: Ports,
@@ -45,11 +45,19 @@ impl Work {
         self.requests.insert(request, self.tasks.spawn(task));
     }
 
-    pub(super) fn run_tool(&mut self, run: RunId, name: String, arguments: Map<String, Value>, timeout: Duration) {
+    pub(super) fn run_tool(
+        &mut self,
+        run: RunId,
+        name: String,
+        arguments: Map<String, Value>,
+        timeout: Duration,
+    ) {
         self.forget_finished();
         let (ports, results) = (self.ports.clone(), self.results.clone());
         let task = async move {
-            let outcome = AssertUnwindSafe(async { ports.tools.run(&name, arguments, timeout).await }).catch_unwind().await;
+            let outcome = AssertUnwindSafe(async { ports.tools.run(&name, arguments, timeout).await })
+                .catch_unwind()
+                .await;
             let outcome = outcome.unwrap_or_else(|_| {
                 ports.metrics.panics.inc();
                 ToolOutcome::Failed("the tool's code failed".to_owned())
@@ -81,7 +89,12 @@ impl Work {
 }
 
 /// Passes on what the model streams; the failure that ended it, if it was one.
-async fn relay(ports: &Ports, request: RequestId, prompt: Prompt, results: &mpsc::Sender<Input>) -> Option<Failure> {
+async fn relay(
+    ports: &Ports,
+    request: RequestId,
+    prompt: Prompt,
+    results: &mpsc::Sender<Input>,
+) -> Option<Failure> {
     let mut stream = ports.model.answer(prompt);
     while let Some(item) = stream.next().await {
         let chunk = match item {
@@ -97,5 +110,8 @@ async fn relay(ports: &Ports, request: RequestId, prompt: Prompt, results: &mpsc
 }
 
 fn internal(what: &str) -> Failure {
-    Failure { message: format!("Something went wrong inside the agent: {what}. Try again."), recoverable: true }
+    Failure {
+        message: format!("Something went wrong inside the agent: {what}. Try again."),
+        recoverable: true,
+    }
 }

@@ -38,7 +38,12 @@ impl Memory {
 }
 
 impl Store for Memory {
-    fn append(&self, conversation: &str, records: Vec<Record>, _durable: bool) -> BoxFuture<'static, Result<(), StoreError>> {
+    fn append(
+        &self,
+        conversation: &str,
+        records: Vec<Record>,
+        _durable: bool,
+    ) -> BoxFuture<'static, Result<(), StoreError>> {
         let mut conversations = self.conversations.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = conversations.entry(conversation.to_owned()).or_default();
         for record in records {

@@ -78,7 +78,11 @@ impl Metrics {
         let registry = &mut self.registry;
         registry.register("conversations", "Conversations under way", self.conversations.clone());
         registry.register("panics", "Panics that were caught", self.panics.clone());
-        registry.register("store_failures", "Batches that the store did not take", self.store_failures.clone());
+        registry.register(
+            "store_failures",
+            "Batches that the store did not take",
+            self.store_failures.clone(),
+        );
         registry.register("turns", "Turns, by how they ended", self.turns.clone());
         registry.register("events", "Packets refused, repeated or dropped, by why", self.events.clone());
         registry.register("model_tokens", "Tokens, by direction", self.tokens.clone());

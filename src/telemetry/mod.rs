@@ -6,7 +6,12 @@
 pub mod metrics;
 
 use std::io::IsTerminal;
+use std::panic::PanicHookInfo;
+use tracing::{Level, Metadata};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// How the log is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,16 +49,35 @@ pub fn start(configured: &str, format: Format) -> Result<(), TelemetryError> {
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter(variable("SOTTO_LOG"), variable("RUST_LOG"), configured)?)
         .with_writer(std::io::stderr);
+    let harmless = filter_fn(is_harmless);
     let started = match format {
-        Format::Json => log.json().try_init(),
-        Format::Auto if !terminal => log.json().try_init(),
-        Format::Auto | Format::Pretty => log.with_ansi(terminal).try_init(),
+        Format::Json => log.json().with_span_list(false).finish().with(harmless).try_init(),
+        Format::Auto if !terminal => log.json().with_span_list(false).finish().with(harmless).try_init(),
+        Format::Auto | Format::Pretty => log.with_ansi(terminal).finish().with(harmless).try_init(),
     };
-    started.map_err(|_| TelemetryError::AlreadyStarted)
+    started.map_err(|_| TelemetryError::AlreadyStarted)?;
+    std::panic::set_hook(Box::new(log_panic));
+    Ok(())
+}
+
+/// Where it panicked, but not with which words: they may quote what people said.
+fn log_panic(panic: &PanicHookInfo<'_>) {
+    let thread = std::thread::current().name().unwrap_or("unnamed").to_owned();
+    let place = panic.location().map_or_else(|| "an unknown place".to_owned(), ToString::to_string);
+    tracing::error!(thread, "panicked at {place}");
+}
+
+/// Whatever the filter says, frames of a `WebSocket` are not logged: they carry the tokens that let one join.
+fn is_harmless(metadata: &Metadata<'_>) -> bool {
+    *metadata.level() != Level::TRACE || !metadata.target().starts_with("tungstenite")
 }
 
 /// The first of the two variables that is set and not blank decides, else the configuration, which was checked.
-fn filter(sotto_log: Option<String>, rust_log: Option<String>, configured: &str) -> Result<EnvFilter, TelemetryError> {
+fn filter(
+    sotto_log: Option<String>,
+    rust_log: Option<String>,
+    configured: &str,
+) -> Result<EnvFilter, TelemetryError> {
     let chosen = [("SOTTO_LOG", sotto_log), ("RUST_LOG", rust_log)]
         .into_iter()
         .find_map(|(variable, value)| Some((variable, value.filter(|value| !value.trim().is_empty())?)));
@@ -72,7 +96,9 @@ mod tests {
     use super::*;
 
     fn chosen(sotto_log: Option<&str>, rust_log: Option<&str>) -> String {
-        filter(sotto_log.map(Into::into), rust_log.map(Into::into), "warn").expect("a valid filter").to_string()
+        filter(sotto_log.map(Into::into), rust_log.map(Into::into), "warn")
+            .expect("a valid filter")
+            .to_string()
     }
 
     #[test]

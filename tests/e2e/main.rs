@@ -2,8 +2,12 @@
 //!
 //! One file per area. Tests share a server unless they harm it; every test has a room of its own.
 
+mod agent;
 mod audio;
+mod browser;
 mod burst;
+mod chat;
+mod client;
 mod counting;
 mod data;
 mod encryption;
@@ -22,6 +26,7 @@ mod video;
 
 use std::process::ExitCode;
 
+#[expect(clippy::too_many_lines, reason = "a list, one line for each test")]
 fn main() -> ExitCode {
     // Most of the time is waiting; more than two at once would disturb each other's audio on two cores.
     sotto_harness::run(
@@ -68,6 +73,63 @@ fn main() -> ExitCode {
             room::letting_go_is_leaving,
             room::being_sent_away_closes_the_room,
             room::after_a_full_reconnect_all_is_as_before,
+            agent::the_exchange_is_complete_and_in_order,
+            agent::a_python_client_sees_the_same_exchange,
+            agent::tools_are_used_and_their_results_go_back_to_the_model,
+            agent::large_envelopes_travel_whole_both_ways,
+            agent::a_stop_ends_the_answer_at_once_and_is_no_error,
+            agent::a_stop_while_the_model_thinks_gives_an_empty_answer,
+            agent::a_new_message_interrupts_the_answer_to_the_same_user,
+            agent::with_a_queue_messages_wait_their_turn_as_long_as_there_is_room,
+            agent::an_answer_can_be_had_again_edited_and_continued,
+            agent::two_users_at_once_are_both_answered_and_told_apart,
+            agent::a_newcomer_who_writes_at_once_is_answered_at_once,
+            agent::a_user_who_leaves_and_comes_back_is_known,
+            agent::a_client_without_streaming_gets_whole_answers,
+            agent::live_thinking_and_figures_come_to_those_who_ask,
+            agent::hidden_reasoning_reaches_nobody,
+            agent::a_stock_client_chats_reads_transcripts_and_sees_the_state,
+            agent::an_endpoint_that_is_not_ready_is_asked_again,
+            agent::an_answer_that_breaks_off_is_kept_and_told_as_failed,
+            agent::a_refused_key_is_told_in_words_and_without_the_key,
+            agent::the_fallback_answers_with_a_key_of_its_own,
+            agent::each_kind_of_garbage_is_refused_to_its_sender_alone,
+            agent::an_empty_message_is_refused_by_its_number,
+            agent::another_conversation_is_not_found_here,
+            agent::a_flood_of_garbage_harms_nobody_else,
+            agent::whoever_writes_too_much_is_told_for_each_message,
+            agent::after_a_crash_another_agent_answers,
+            agent::told_to_leave_it_finishes_its_answer_first,
+            agent::an_answer_without_end_does_not_keep_it_for_ever,
+            agent::told_to_leave_while_it_still_starts_it_leaves,
+            agent::an_agent_that_is_sent_away_ends_and_says_why,
+            agent::without_an_endpoint_the_demo_answers,
+            agent::health_and_metrics_tell_how_it_is,
+            agent::a_bad_configuration_is_told_clearly_with_exit_code_2,
+            agent::keys_and_speech_are_in_no_log_metric_or_error,
+            agent::the_beginning_of_a_prompt_stays_the_same,
+            client::what_no_agent_heard_is_sent_again_when_one_comes,
+            client::large_envelopes_keep_their_place_both_ways,
+            client::only_agents_are_heard,
+            client::what_is_missing_is_asked_for,
+            client::after_a_reconnect_the_agent_learns_how_far_we_came,
+            client::a_new_agent_that_counts_anew_is_heard,
+            chat::pipes_get_plain_text_and_each_answer_is_awaited,
+            chat::scripts_get_json,
+            chat::a_question_waits_for_the_agent,
+            chat::without_an_agent_it_gives_up,
+            chat::a_failed_answer_is_told_and_shows_in_the_exit_code,
+            chat::what_cannot_be_done_shows_in_the_exit_code,
+            chat::at_a_terminal_ctrl_c_stops_the_answer_and_then_leaves,
+            browser::exchange_with_msgpack_and_one_peer_connection,
+            browser::exchange_with_msgpack_and_two_peer_connections,
+            browser::exchange_with_msgpackr_and_one_peer_connection,
+            browser::exchange_with_msgpackr_and_two_peer_connections,
+            browser::a_stop_ends_the_answer,
+            browser::large_envelopes_go_as_streams,
+            browser::livekits_hooks_see_states_and_text,
+            browser::the_javascript_example_works,
+            browser::the_python_example_works,
             llama::thinking_becomes_steps_and_the_answer_sentences,
             llama::two_tools_run_at_once_and_the_model_answers_with_their_results,
             llama::a_server_that_parses_nothing_gives_the_same_packets,

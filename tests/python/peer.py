@@ -12,6 +12,7 @@ import json
 import os
 import sys
 
+import msgpack
 import numpy as np
 from livekit import rtc
 
@@ -30,6 +31,15 @@ def dominant_hz(samples, rate):
     low, mid, high = np.log(spectrum[peak - 1 : peak + 2] + 1e-12)
     offset = 0.5 * (low - high) / (low - 2 * mid + high) if low - 2 * mid + high else 0.0
     return (peak + offset) * rate / (4 * len(samples))
+
+
+def as_envelope(data):
+    """An envelope of Sotto's protocol with the order of its keys, or None."""
+    try:
+        envelope = msgpack.unpackb(data)
+    except Exception:  # whatever else travels in the room
+        return None
+    return {**envelope, "keys": list(envelope)} if isinstance(envelope, dict) else None
 
 
 class Ear:
@@ -73,6 +83,7 @@ class Peer:
         self.ears = {}
         self.voices = {}
         self.tasks = set()
+        self.types = []
 
     # --- what happens by itself ---
 
@@ -87,6 +98,9 @@ class Peer:
                 "topic": packet.topic,
                 "payload": base64.b64encode(packet.data).decode(),
             })
+            if (envelope := as_envelope(packet.data)) is not None:
+                self.types.append(envelope.get("type"))
+                tell({"event": "envelope", "envelope": envelope})
 
         @room.on("track_subscribed")
         def _(track, publication, participant):
@@ -150,6 +164,14 @@ class Peer:
     async def do_send(self, payloads, topic="", reliable=True):
         for payload in payloads:
             await self.room.local_participant.publish_data(base64.b64decode(payload), topic=topic, reliable=reliable)
+
+    async def do_send_envelope(self, stanza, kind, body):
+        envelope = {"stanzaId": stanza, "conversationId": "", "type": kind, "meta": {}, "body": body}
+        await self.room.local_participant.publish_data(msgpack.packb(envelope))
+
+    async def do_envelope_types(self):
+        """Which kinds of envelopes have come so far."""
+        return self.types
 
     async def do_look(self, who):
         """How this participant sees another."""

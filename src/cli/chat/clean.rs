@@ -1,5 +1,7 @@
 //! Text from the network, made fit for a terminal: nothing in it can move the cursor, change colours or reorder a line.
 
+use std::fmt::Write;
+
 /// The most that one value of a tool takes of a line.
 const LONGEST_VALUE: usize = 300;
 
@@ -24,8 +26,8 @@ pub(super) fn escape_controls(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for c in json.chars() {
         if is_control(c) {
-            // All of them are in the basic plane, so four digits do.
-            escaped.push_str(&format!("\\u{:04x}", u32::from(c)));
+            // All of them are in the basic plane, so four digits do; and a string takes all that is written to it.
+            let _ = write!(escaped, "\\u{:04x}", u32::from(c));
         } else {
             escaped.push(c);
         }

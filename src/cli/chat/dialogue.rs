@@ -17,7 +17,7 @@ pub(super) enum Ending {
 
 /// The feature of agents that send figures.
 const FIGURES: &str = "turn_meta";
-/// From here on an ErrorMessage is an error; below it is a notice.
+/// From here on an `ErrorMessage` is an error; below it is a notice.
 const ERROR: i32 = 2;
 
 #[derive(Debug, Default)]
@@ -62,6 +62,25 @@ impl Dialogue {
     /// Whether all but the figures are there.
     pub(super) fn is_as_good_as_over(&self) -> bool {
         self.turn.as_ref().is_some_and(|turn| turn.ending.is_some())
+    }
+
+    /// Whether this is part of what was said to our last message. Others in the room are answered too.
+    pub(super) fn concerns_us(&self, body: &Body) -> bool {
+        let about = match body {
+            Body::ReasoningStep(step) => &step.previous_id,
+            Body::ReasoningDelta(delta) => &delta.previous_id,
+            Body::ToolUseRequest(request) => &request.message_id,
+            Body::StartAnswer(start) => &start.previous_id,
+            Body::AssistantSentence(sentence) => return self.answer() == Some(&sentence.previous_id),
+            Body::AssistantMessage(whole) => &whole.previous_id,
+            Body::MemoryTrace(memory) => &memory.message_id,
+            Body::Commentary(commentary) => &commentary.message_id,
+            Body::TurnMeta(meta) => &meta.message_id,
+            Body::UserMessage(_) | Body::Transcription(_) => return false,
+            // Sent to us alone, or shown only where the request was.
+            _ => return true,
+        };
+        self.message() == Some(about)
     }
 
     /// A new message was sent.
@@ -127,7 +146,8 @@ impl Dialogue {
             Body::ErrorMessage(error) if error.severity >= ERROR => {
                 // One about nothing in particular says that something of ours was not even read.
                 let about = error.originating_id.as_ref();
-                let ours = about.is_none_or(|about| *about == turn.message || Some(about) == turn.target.as_ref());
+                let ours =
+                    about.is_none_or(|about| *about == turn.message || Some(about) == turn.target.as_ref());
                 if ours {
                     turn.ending = Some(Ending::Failed);
                 }

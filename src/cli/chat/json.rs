@@ -71,8 +71,7 @@ mod tests {
             is_final: Some(true),
             audio: None,
         });
-        let envelope =
-            Envelope { stanza: -3, conversation: Some("room".to_owned()), meta: Map::new(), body };
+        let envelope = Envelope { stanza: -3, conversation: Some("room".to_owned()), meta: Map::new(), body };
         assert_eq!(
             line(&envelope),
             concat!(

@@ -6,11 +6,13 @@
 use super::clean::{clean, clean_line};
 use super::json;
 use sotto_core::wire::Envelope;
-use sotto_core::wire::body::{Body, ErrorMessage, ReasoningDelta, ReasoningStep, ToolUseRequest, ToolUseResult, TurnMeta};
+use sotto_core::wire::body::{
+    Body, ErrorMessage, ReasoningDelta, ReasoningStep, ToolUseRequest, ToolUseResult, TurnMeta,
+};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// From here on an ErrorMessage is an error; below it is a notice.
+/// From here on an `ErrorMessage` is an error; below it is a notice.
 const ERROR: i32 = 2;
 
 /// For whom it is.
@@ -34,10 +36,7 @@ pub(super) struct Screen {
     reasoning: bool,
     /// Whether the cursor is anywhere but at the beginning of a line.
     mid_line: bool,
-    /// Since when the model can have been thinking.
-    thinking_since: Option<Duration>,
-    /// Whether it has been.
-    has_thought: bool,
+    thinking: Thinking,
     /// The thought that is half shown, and how much of it.
     thought: Option<(String, String)>,
     /// The names of tools that are being used, by request.
@@ -48,6 +47,17 @@ pub(super) struct Screen {
     answer: Option<String>,
     /// Whether the last thing shown is text of that answer.
     is_speaking: bool,
+}
+
+/// What is known of the model's thinking.
+#[derive(Clone, Copy, Debug)]
+enum Thinking {
+    /// It does something else.
+    No,
+    /// It may have begun then.
+    Unseen { since: Duration },
+    /// Thoughts have come.
+    Seen { since: Duration },
 }
 
 /// How something looks.
@@ -64,8 +74,7 @@ impl Screen {
             style,
             reasoning,
             mid_line: false,
-            thinking_since: None,
-            has_thought: false,
+            thinking: Thinking::No,
             thought: None,
             tools: BTreeMap::new(),
             open_tool: None,
@@ -83,8 +92,7 @@ impl Screen {
         } else if self.style != Style::Json {
             self.show_line(&mut out, Look::Normal, &format!("> {}", clean_line_of_ours(question)));
         }
-        self.thinking_since = Some(now);
-        self.has_thought = false;
+        self.thinking = Thinking::Unseen { since: now };
         out
     }
 
@@ -194,31 +202,31 @@ impl Screen {
             }
             return;
         }
-        match shown.as_deref().map(|shown| step.content.strip_prefix(shown)) {
-            Some(Some(rest)) => self.show(out, Look::Dim, &clean(rest)),
-            // Other words than those that were shown, or none were.
-            Some(None) | None => {
-                self.leave_off(out);
-                self.show(out, Look::Dim, &clean(&step.content));
-            }
+        if let Some(rest) = shown.as_deref().and_then(|shown| step.content.strip_prefix(shown)) {
+            self.show(out, Look::Dim, &clean(rest));
+        } else {
+            // None of it was shown, or in other words.
+            self.leave_off(out);
+            self.show(out, Look::Dim, &clean(&step.content));
         }
         self.fresh_line(out);
     }
 
     fn begin_thinking(&mut self, now: Duration) {
-        self.has_thought = true;
-        self.thinking_since.get_or_insert(now);
+        self.thinking = match self.thinking {
+            Thinking::No => Thinking::Seen { since: now },
+            Thinking::Unseen { since } | Thinking::Seen { since } => Thinking::Seen { since },
+        };
     }
 
     /// Something else begins: says how long it was thinking, if it was.
     fn stop_thinking(&mut self, out: &mut String, now: Duration) {
-        let since = self.thinking_since.take();
-        if !std::mem::take(&mut self.has_thought) || self.style == Style::Plain {
-            return;
+        let Thinking::Seen { since } = std::mem::replace(&mut self.thinking, Thinking::No) else { return };
+        if self.style != Style::Plain {
+            self.leave_off(out);
+            let time = in_words(now.saturating_sub(since));
+            self.show_line(out, Look::Dim, &format!("thought for {time}"));
         }
-        let time = since.map_or("a moment".to_owned(), |since| in_words(now.saturating_sub(since)));
-        self.leave_off(out);
-        self.show_line(out, Look::Dim, &format!("thought for {time}"));
     }
 
     fn use_tool(&mut self, out: &mut String, request: &ToolUseRequest) {
@@ -235,7 +243,8 @@ impl Screen {
         let outcome = if result.success {
             format!("→ {}", clean_line(&in_one_line(result.result.as_ref())))
         } else {
-            let why = result.error_message.as_deref().or(result.error_code.as_deref()).unwrap_or("no reason given");
+            let why =
+                result.error_message.as_deref().or(result.error_code.as_deref()).unwrap_or("no reason given");
             format!("failed: {}", clean_line(why))
         };
         if self.open_tool.take_if(|open| *open == result.request_id).is_some() {
@@ -246,7 +255,7 @@ impl Screen {
         }
         self.fresh_line(out);
         // Now the model reads it.
-        self.thinking_since = Some(now);
+        self.thinking = Thinking::Unseen { since: now };
     }
 
     fn tool_prefix(&self) -> &'static str {
@@ -283,7 +292,6 @@ impl Screen {
 
     fn sum_up(&mut self, out: &mut String, meta: &TurnMeta) {
         self.leave_off(out);
-        self.thinking_since = None;
         if self.style != Style::Plain {
             self.show_line(out, Look::Dim, &figures(meta));
         }
@@ -320,7 +328,7 @@ impl Screen {
             _ => None,
         };
         match code {
-            Some(code) => out.push_str(&format!("\x1b[{code}m{text}\x1b[0m")),
+            Some(code) => out.extend(["\x1b[", code, "m", text, "\x1b[0m"]),
             None => out.push_str(text),
         }
         self.mid_line = !text.ends_with('\n');

@@ -5,6 +5,7 @@ use super::dialogue::{Dialogue, Ending};
 use super::screen::{Screen, Style};
 use crate::client::{Client, Event};
 use anyhow::{Context, bail};
+use futures_util::FutureExt;
 use sotto_core::wire::Envelope;
 use sotto_core::wire::body::VariationMode;
 use std::io::{self, BufRead, Write};
@@ -107,8 +108,8 @@ impl Talk {
         outcome?;
         match failures {
             0 => Ok(()),
-            1 => bail!("an answer failed"),
-            failures => bail!("{failures} answers failed"),
+            1 => bail!("a question was not answered"),
+            failures => bail!("{failures} questions were not answered"),
         }
     }
 
@@ -124,9 +125,7 @@ impl Talk {
             }
         }
         if self.manner.interactive {
-            let room = self.client.room();
-            self.tell(&format!("room {room:?}; /help lists the commands"))?;
-            self.prompt()?;
+            self.look_around()?;
         }
         loop {
             let running = self.dialogue.running().is_some();
@@ -137,14 +136,15 @@ impl Talk {
             let deadline = self.deadline();
             let flow = tokio::select! {
                 event = self.client.next() => self.handle(event)?,
-                line = lines.recv(), if takes_lines => match line {
-                    Some(line) => self.line(&line.context("cannot read the standard input")?)?,
-                    None => {
+                line = lines.recv(), if takes_lines => {
+                    if let Some(line) = line {
+                        self.line(&line.context("cannot read the standard input")?)?
+                    } else {
                         self.input_is_over = true;
                         // At a terminal that is Ctrl-D.
                         if self.manner.interactive { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
                     }
-                },
+                }
                 _ = interrupts.recv() => self.interrupt()?,
                 () = sleep_until(deadline.unwrap_or(self.start)), if deadline.is_some() => self.give_up()?,
             };
@@ -156,6 +156,19 @@ impl Talk {
                 return Ok(());
             }
         }
+    }
+
+    /// Says where we are and who is there, and asks for the first line.
+    fn look_around(&mut self) -> anyhow::Result<()> {
+        // What was known on joining is waiting already.
+        while let Some(event) = self.client.next().now_or_never() {
+            if !matches!(event, Event::AgentHere { .. }) {
+                let _ = self.handle(event)?;
+            }
+        }
+        let agent = if self.client.agent_is_here() { "the agent is here" } else { "no agent is here yet" };
+        self.tell(&format!("room {:?}; {agent}; /help lists the commands", self.client.room()))?;
+        self.prompt()
     }
 
     /// When to stop waiting for the agent.
@@ -177,7 +190,10 @@ impl Talk {
         if self.client.agent_is_here() {
             bail!("the agent was silent for {seconds} s");
         }
-        bail!("no agent came to the room within {seconds} s; start one with: sotto join {}", self.client.room());
+        bail!(
+            "no agent came to the room within {seconds} s; start one with: sotto join {}",
+            self.client.room()
+        );
     }
 
     fn handle(&mut self, event: Event) -> Flow {
@@ -202,7 +218,8 @@ impl Talk {
             self.last_sign = Instant::now();
         }
         // Scripts want answers to what they asked; people see all that is said in the room.
-        if was_running || self.manner.interactive || self.manner.style == Style::Json {
+        let is_an_answer = was_running && self.dialogue.concerns_us(&envelope.body);
+        if is_an_answer || self.manner.interactive || self.manner.style == Style::Json {
             let shown = self.screen.receive(envelope, self.start.elapsed());
             write(&shown)?;
             if self.manner.interactive && !was_running && !shown.is_empty() {
@@ -237,7 +254,8 @@ impl Talk {
                 return Ok(ControlFlow::Continue(()));
             }
             Command::Again => {
-                let target = self.dialogue.answer().or(self.dialogue.message()).map(str::to_owned);
+                // Not the answer: one that was stopped before its first word is none that could be varied.
+                let target = self.dialogue.message().map(str::to_owned);
                 return self.vary("/again", target, VariationMode::Regenerate, None);
             }
             Command::Edit(text) => {

@@ -47,9 +47,7 @@ impl LocalServer {
 
     async fn try_start(binary: &Path) -> anyhow::Result<Self> {
         let (port, media_port) = free_ports()?;
-        let mut secret = [0_u8; 24];
-        getrandom::fill(&mut secret).context("the system has no randomness")?;
-        let api_secret: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+        let api_secret = random_secret()?;
         let api_key = "dev".to_owned();
         let log = std::env::temp_dir().join(format!("sotto-dev-{}-livekit-server.log", std::process::id()));
         let output = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
@@ -70,7 +68,11 @@ impl LocalServer {
         match timeout(PATIENCE, server.answers(port)).await {
             Ok(Ok(())) => Ok(server),
             Ok(Err(error)) => Err(error),
-            Err(_) => bail!("livekit-server did not answer within {} s; it said:\n{}", PATIENCE.as_secs(), server.last_lines()),
+            Err(_) => bail!(
+                "livekit-server did not answer within {} s; it said:\n{}",
+                PATIENCE.as_secs(),
+                server.last_lines()
+            ),
         }
     }
 
@@ -108,14 +110,26 @@ impl LocalServer {
 
 /// Finds a `livekit-server`: what the caller named, else what `SOTTO_LIVEKIT_SERVER` names, else one on PATH.
 pub(super) fn find(named: Option<&Path>) -> anyhow::Result<PathBuf> {
-    if let Some(path) = named.map(Path::to_owned).or_else(|| std::env::var_os("SOTTO_LIVEKIT_SERVER").map(PathBuf::from)) {
+    if let Some(path) =
+        named.map(Path::to_owned).or_else(|| std::env::var_os("SOTTO_LIVEKIT_SERVER").map(PathBuf::from))
+    {
         return Ok(path);
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).map(|directory| directory.join("livekit-server")).find(|file| file.is_file());
+    let found = std::env::split_paths(&path)
+        .map(|directory| directory.join("livekit-server"))
+        .find(|file| file.is_file());
     found.context(
         "there is no livekit-server on PATH; start through scripts/dev, which builds one, or name yours with --server",
     )
+}
+
+fn random_secret() -> anyhow::Result<String> {
+    let mut halves = [0_u8; 32];
+    getrandom::fill(&mut halves).context("the system has no randomness")?;
+    let (first, second) = halves.split_at(16);
+    let number = |half: &[u8]| half.iter().fold(0_u128, |number, &byte| number << 8 | u128::from(byte));
+    Ok(format!("{:032x}{:032x}", number(first), number(second)))
 }
 
 fn free_ports() -> anyhow::Result<(u16, u16)> {

@@ -31,6 +31,8 @@ fn known(server: &scripted::Endpoint) -> Endpoint {
 
 fn at(url: &str) -> Endpoint {
     Endpoint {
+        shown_url: None,
+        thinks: true,
         url: url.to_owned(),
         key: None,
         starts_inside: Some(false),

@@ -7,8 +7,11 @@
 //! A test is an `async fn` without arguments that panics when it fails. It also fails when `livekit` logged
 //! something that must never be logged, or when a task panicked unseen ([`watch`]).
 
+pub mod agent;
 pub mod authority;
+pub mod browser;
 mod children;
+mod dialogue;
 pub mod endpoint;
 pub mod footprint;
 pub mod isolation;

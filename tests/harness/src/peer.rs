@@ -2,35 +2,31 @@
 //! own, driven by JSON lines. The test judges by what the peer says, never by how its process ends.
 
 use std::{
-    collections::VecDeque,
-    fs::File,
-    io::{BufRead, BufReader, Write},
     path::Path,
-    process::{Child, ChildStdin, Stdio},
-    sync::atomic::{AtomicU32, Ordering},
-    thread,
+    process::{Output, Stdio},
 };
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::{
-    sync::mpsc::{self, UnboundedReceiver},
-    time::{Instant, error::Elapsed, timeout},
+    task::spawn_blocking,
+    time::{Instant, timeout},
 };
 
-use crate::{PATIENCE, children, isolation, participant::Data, server::Server, tools};
+use crate::{
+    PATIENCE, children,
+    dialogue::{Dialogue, merge},
+    participant::Data,
+    server::Server,
+    tools,
+};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../python/peer.py");
 
 /// Somebody in a room who uses the Python SDK.
 pub struct Peer {
-    identity: String,
-    process: Child,
-    commands: ChildStdin,
-    said: UnboundedReceiver<Value>,
-    unclaimed: VecDeque<Value>,
-    next_id: u64,
+    dialogue: Dialogue,
 }
 
 impl Peer {
@@ -50,25 +46,17 @@ impl Peer {
 
     /// Its name in the room.
     pub fn identity(&self) -> &str {
-        &self.identity
+        self.dialogue.name()
     }
 
     /// Tells it to do something and gives its answer.
     pub async fn call(&mut self, what: &str, arguments: Value) -> Value {
-        self.next_id += 1;
-        let id = self.next_id;
-        let mut command = json!({"id": id, "do": what});
-        merge(&mut command, arguments);
-        writeln!(self.commands, "{command}")
-            .unwrap_or_else(|error| panic!("{} is gone: {error}", self.identity));
-        let answer = self.claim(what, |said| said["id"] == id).await;
-        assert!(answer.get("error").is_none(), "{} cannot {what}: {}", self.identity, answer["error"]);
-        answer["ok"].clone()
+        self.dialogue.call(what, arguments).await
     }
 
     /// The first event of that name, past or to come, that fits.
     pub async fn event(&mut self, name: &str, fits: impl Fn(&Value) -> bool) -> Value {
-        self.claim(name, |said| said["event"] == name && fits(said)).await
+        self.dialogue.event(name, fits).await
     }
 
     /// Waits until it is subscribed to a track of that participant.
@@ -140,69 +128,27 @@ impl Peer {
             if is_it(sound) {
                 return;
             }
-            assert!(Instant::now() < deadline, "{} listened for {what} and heard {heard}", self.identity);
-        }
-    }
-
-    async fn claim(&mut self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
-        if let Some(index) = self.unclaimed.iter().position(&is_it) {
-            return self.unclaimed.remove(index).expect("just found there");
-        }
-        let waiting = async {
-            while let Some(said) = self.said.recv().await {
-                if is_it(&said) {
-                    return Some(said);
-                }
-                self.unclaimed.push_back(said);
-            }
-            None
-        };
-        match timeout(PATIENCE, waiting).await {
-            Ok(Some(said)) => said,
-            Ok(None) => panic!("{} ended, awaiting: {what}; see its log", self.identity),
-            Err(Elapsed { .. }) => {
-                panic!("{} awaited in vain: {what}; it said {:?}", self.identity, self.unclaimed)
-            }
+            assert!(Instant::now() < deadline, "{} listened for {what} and heard {heard}", self.identity());
         }
     }
 
     fn start(identity: &str) -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let log = isolation::directory().join(format!("peer-{number}-{identity}.log"));
-        let log = File::create(log).expect("the tests' directory is writable");
         assert!(Path::new(SCRIPT).exists(), "{SCRIPT} is missing");
         let mut command = children::mortal(tools::PYTHON.path());
-        command.arg(SCRIPT).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
-        let mut process = children::spawn(command).expect("util-linux and Python are there");
-        let commands = process.stdin.take().expect("asked for a pipe");
-        let output = process.stdout.take().expect("asked for a pipe");
-        let (heard, said) = mpsc::unbounded_channel();
-        thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                // The SDK prints lines of its own now and then.
-                if let Ok(value) = serde_json::from_str(&line) {
-                    let _ = heard.send(value);
-                }
-            }
-        });
-        Self {
-            identity: identity.to_owned(),
-            process,
-            commands,
-            said,
-            unclaimed: VecDeque::new(),
-            next_id: 0,
-        }
+        command.arg(SCRIPT);
+        Self { dialogue: Dialogue::start(identity, command) }
     }
 }
 
-impl Drop for Peer {
-    fn drop(&mut self) {
-        // Both fail only when it is dead already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+/// Runs a script to its end, with the Python that has LiveKit's SDK.
+pub async fn run(script: &Path, variables: &[(&str, String)], arguments: &[&str]) -> Output {
+    let mut command = children::mortal(tools::PYTHON.path());
+    command.arg(script).args(arguments).envs(variables.iter().map(|(name, value)| (name, value)));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = children::spawn(command).expect("util-linux and Python are there");
+    let output = spawn_blocking(move || child.wait_with_output());
+    let output = timeout(PATIENCE, output).await.expect("the script ends").expect("no panic there");
+    output.expect("its output can be read")
 }
 
 /// The content of a stream that both sides can compute: printable ASCII.
@@ -217,10 +163,4 @@ pub fn sha256(content: &[u8]) -> String {
 
 fn frame_levels(channel: &Value) -> Vec<f64> {
     channel["frame_levels"].as_array().into_iter().flatten().filter_map(Value::as_f64).collect()
-}
-
-fn merge(into: &mut Value, from: Value) {
-    if let (Value::Object(into), Value::Object(from)) = (into, from) {
-        into.extend(from);
-    }
 }

@@ -5,12 +5,13 @@
 //! prompt may still need is held: old messages leave memory.
 
 use crate::model::ToolCall;
+use serde_json::{Map, Value};
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Messages and answers held in memory.
 const MAX_NODES: usize = 400;
-/// Text held in memory, in bytes; the newest message is held whatever its size.
+/// Text held in memory, in bytes; the newest message is held whatever its size, and so is what is still to be answered.
 const MAX_BYTES: usize = 512 << 10;
 /// Ids remembered, so that the same message is not answered twice.
 const MAX_IDS: usize = 2_048;
@@ -54,15 +55,22 @@ pub(super) struct Answer {
     pub(super) calls: Vec<(ToolCall, String)>,
 }
 
-impl Said {
+impl Node {
     fn bytes(&self) -> usize {
-        match self {
-            Self::User(message) => message.text.len(),
-            Self::Agent(answer) => {
-                answer.text.len() + answer.calls.iter().map(|(_, result)| result.len() + 100).sum::<usize>()
+        let said = match &self.said {
+            Said::User(message) => message.from.len() + message.name.len() + message.text.len(),
+            Said::Agent(answer) => {
+                let called = |call: &ToolCall| call.arguments.as_ref().map_or(0, arguments_bytes);
+                let calls = answer.calls.iter().map(|(call, result)| called(call) + result.len() + 100);
+                answer.text.len() + calls.sum::<usize>()
             }
-        }
+        };
+        self.id.len() + said
     }
+}
+
+fn arguments_bytes(arguments: &Map<String, Value>) -> usize {
+    arguments.iter().map(|(key, value)| key.len() + value.to_string().len()).sum()
 }
 
 /// Whether an id is new.
@@ -85,34 +93,36 @@ pub(super) struct Conversation {
     bytes: usize,
     /// Where the conversation goes on.
     leaf: Option<Key>,
+    /// What a turn still needs, and how many turns do: it stays, however old.
+    held: BTreeMap<Key, usize>,
     /// Ids of user messages, with a digest of sender and text.
     ids: BTreeMap<String, u64>,
     ids_by_age: VecDeque<String>,
 }
 
 impl Conversation {
-    /// Whether this message was taken in before; remembers it if not.
-    pub(super) fn familiar(&mut self, id: &str, from: &str, text: &str) -> Familiar {
-        let mut hasher = DefaultHasher::new();
-        (from, text).hash(&mut hasher);
-        let digest = hasher.finish();
+    /// Whether this message was taken in before.
+    pub(super) fn familiar(&self, id: &str, from: &str, text: &str) -> Familiar {
         match self.ids.get(id) {
-            Some(&known) if known == digest => return Familiar::Same,
-            Some(_) => return Familiar::Different,
-            None if self.by_id.contains_key(id) => return Familiar::Different,
-            None => {}
+            Some(&known) if known == digest(from, text) => Familiar::Same,
+            Some(_) => Familiar::Different,
+            None if self.by_id.contains_key(id) => Familiar::Different,
+            None => Familiar::New,
         }
-        self.ids.insert(id.to_owned(), digest);
+    }
+
+    /// The message is taken in: from now on its id is familiar.
+    pub(super) fn remember(&mut self, id: &str, from: &str, text: &str) {
+        self.ids.insert(id.to_owned(), digest(from, text));
         self.ids_by_age.push_back(id.to_owned());
         if self.ids_by_age.len() > MAX_IDS
             && let Some(oldest) = self.ids_by_age.pop_front()
         {
             self.ids.remove(&oldest);
         }
-        Familiar::New
     }
 
-    /// Takes back [`familiar`](Self::familiar): the message could not be stored and may come again.
+    /// Takes back [`remember`](Self::remember): the message could not be stored and may come again.
     pub(super) fn forget(&mut self, id: &str) {
         self.ids.remove(id);
         self.ids_by_age.retain(|known| known != id);
@@ -157,15 +167,29 @@ impl Conversation {
     pub(super) fn add_answer(&mut self, id: String, parent: Option<Key>, answer: Answer) -> Key {
         let branch = self.path(self.leaf);
         let key = self.insert(id, parent, Said::Agent(answer));
-        // A message may have been added while this one was being answered: then that one stays the newest.
-        let newest_moved_on =
-            self.leaf.is_some() && self.leaf != parent && parent.is_none_or(|p| branch.contains(&p));
-        if newest_moved_on {
-            self.adopt(parent, key);
-        } else {
+        if self.leaf == parent {
             self.leaf = Some(key);
+        } else if parent.is_none_or(|parent| branch.contains(&parent)) {
+            // A message was added while this one was being answered: that one stays the newest.
+            self.adopt(parent, key);
         }
+        // Else the conversation has gone on along another branch meanwhile, and stays there.
         key
+    }
+
+    /// A turn needs this: it stays until [`release`](Self::release).
+    pub(super) fn hold(&mut self, key: Key) {
+        *self.held.entry(key).or_default() += 1;
+    }
+
+    /// Takes back one [`hold`](Self::hold).
+    pub(super) fn release(&mut self, key: Key) {
+        if let Some(turns) = self.held.get_mut(&key) {
+            *turns -= 1;
+            if *turns == 0 {
+                self.held.remove(&key);
+            }
+        }
     }
 
     /// The conversation goes on from here: what came after belongs to another branch now.
@@ -205,17 +229,35 @@ impl Conversation {
     fn insert(&mut self, id: String, parent: Option<Key>, said: Said) -> Key {
         let key = Key(self.next);
         self.next += 1;
-        self.bytes += said.bytes();
-        self.by_id.insert(id.clone(), key);
-        self.nodes.insert(key, Node { id, parent, said });
-        while self.nodes.len() > 1
-            && (self.nodes.len() > MAX_NODES || self.bytes > MAX_BYTES)
-            && let Some((_, oldest)) = self.nodes.pop_first()
-        {
-            self.bytes -= oldest.said.bytes();
-            self.by_id.remove(&oldest.id);
+        let node = Node { id: id.clone(), parent, said };
+        self.bytes += node.bytes();
+        self.by_id.insert(id, key);
+        self.nodes.insert(key, node);
+        if self.nodes.len() > MAX_NODES || self.bytes > MAX_BYTES {
+            self.forget_a_quarter(key);
         }
         key
+    }
+
+    /// Forgets what is oldest, a quarter at once: each time, the beginning of prompts changes, which endpoints cache.
+    fn forget_a_quarter(&mut self, newest: Key) {
+        let old = |key: &&Key| **key != newest && !self.held.contains_key(key);
+        let old: Vec<Key> = self.nodes.keys().filter(old).copied().collect();
+        for key in old {
+            let enough = self.nodes.len() <= MAX_NODES / 4 * 3 && self.bytes <= MAX_BYTES / 4 * 3;
+            // The answer to something forgotten would hang in the air.
+            let dangling = matches!(
+                self.nodes.get(&key).map(|node| &node.said),
+                Some(Said::Agent(Answer { message: Some(message), .. })) if !self.nodes.contains_key(message)
+            );
+            if enough && !dangling {
+                return;
+            }
+            if let Some(node) = self.nodes.remove(&key) {
+                self.bytes -= node.bytes();
+                self.by_id.remove(&node.id);
+            }
+        }
     }
 
     /// Puts an answer between a message and what was added after it, so that the branch reads in the order of turns.
@@ -231,4 +273,10 @@ impl Conversation {
             node.parent = Some(answer);
         }
     }
+}
+
+fn digest(from: &str, text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (from, text).hash(&mut hasher);
+    hasher.finish()
 }

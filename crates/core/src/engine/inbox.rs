@@ -1,39 +1,50 @@
 //! What a packet means, and what its sender is owed: an acknowledgement, an error, or an answer.
 
-use super::conversation::{Familiar, Key, Said, UserMessage};
+use super::conversation::{Familiar, Key, UserMessage};
 use super::event::{Count, Output, Participant, Ticket, TurnEnd};
 use super::people::{Audience, Hint};
 use super::record::Record;
-use super::settings::Interruption;
+use super::settings::{Interruption, Visibility};
 use super::turn::Work;
 use super::{Complaint, Engine};
-use crate::ids::Kind;
 use crate::time::Time;
-use crate::wire::body::{
-    self, Acknowledgement, AssistantSentence, Body, Configuration, ControlStop, ControlVariation,
-    StartAnswer, StopType, VariationMode,
-};
+use crate::wire::body::{self, Acknowledgement, Body, Configuration, VariationMode};
 use crate::wire::{Envelope, Malformed};
+use serde_json::Value;
 
 /// What the agent can do, as its Configuration says.
 const FEATURES: [&str; 5] = ["streaming", "reasoning_steps", "tool_use", "reasoning_deltas", "turn_meta"];
 /// The types that are acknowledged.
 const ACKNOWLEDGED: [u16; 6] = [2, 7, 10, 11, 12, 67];
+/// The longest id that is taken: ids are remembered, and sent back.
+const MAX_ID_BYTES: usize = 128;
 
 /// Something that is acknowledged and begun once the store has it.
 #[derive(Debug)]
 pub(super) struct Saving {
-    from: String,
+    pub(super) from: String,
     /// The stanzas to acknowledge: more than one if it was sent again meanwhile. Empty for LiveKit's chat.
     stanzas: Vec<i32>,
     arrived: Time,
-    what: Accepted,
+    /// A stop has come for it meanwhile.
+    pub(super) stopped: bool,
+    pub(super) what: Accepted,
 }
 
 #[derive(Debug)]
-enum Accepted {
+pub(super) enum Accepted {
     Message { id: String, previous: Option<String>, message: UserMessage },
     Variation { target: Key, target_id: String, mode: VariationMode, text: Option<String> },
+}
+
+impl Accepted {
+    /// The message that is meant.
+    pub(super) fn id(&self) -> &str {
+        match self {
+            Self::Message { id, .. } => id,
+            Self::Variation { target_id, .. } => target_id,
+        }
+    }
 }
 
 impl Engine {
@@ -77,11 +88,13 @@ impl Engine {
             Body::AudioChunk(_) => self.hint(
                 from,
                 Hint::AudioChunk,
+                stanza.to_string(),
                 "AudioChunk is not taken in yet and was ignored. Publish an audio track, or write.",
             ),
-            Body::Commentary(_) => self.hint(
+            Body::Commentary(commentary) => self.hint(
                 from,
                 Hint::Commentary,
+                usable(commentary.id).unwrap_or_else(|| stanza.to_string()),
                 "Commentary of clients is not taken in yet and was ignored.",
             ),
             Body::Acknowledgement(_) => {}
@@ -100,18 +113,21 @@ impl Engine {
             self.count(Count::RateLimited);
             let complaint =
                 Complaint::later(429, "You send too much at once. Wait a little and send it again.");
-            return self.complain(from, true, Some(id), complaint);
+            return self.complain(from, true, usable(id), complaint);
         }
-        if text.len() > self.settings.limits.content_bytes {
-            let most = self.settings.limits.content_bytes;
-            return self.complain(
-                from,
-                true,
-                Some(id),
-                Complaint::refusal(101, format!("The message is longer than {most} bytes.")),
-            );
+        let most = self.settings.limits.content_bytes;
+        let fault =
+            if text.len() > most { Some(format!("The message is longer than {most} bytes.")) } else { None };
+        let id = usable(id);
+        match (id, fault) {
+            (Some(id), None) => self.take_message(from, None, id, None, text),
+            (id, fault) => {
+                let fault = fault.unwrap_or_else(|| BAD_ID.to_owned());
+                if self.people.get(from, self.now).errors.take(self.now) {
+                    self.complain(from, true, id, Complaint::refusal(101, fault));
+                }
+            }
         }
-        self.take_message(from, None, id, None, text);
     }
 
     pub(super) fn overflowed(&mut self, from: &str, packets: u32) {
@@ -136,7 +152,7 @@ impl Engine {
         if !self.people.get(from, self.now).errors.take(self.now) {
             return;
         }
-        let about = id.or_else(|| stanza.map(|stanza| stanza.to_string()));
+        let about = id.and_then(usable).or_else(|| stanza.map(|stanza| stanza.to_string()));
         self.complain(from, false, about, Complaint::refusal(101, reason));
         if let Some(stanza) = stanza
             && kind.is_some_and(|kind| ACKNOWLEDGED.contains(&kind))
@@ -145,9 +161,10 @@ impl Engine {
         }
     }
 
-    /// Refuses for good.
-    fn refuse(&mut self, from: &str, stanza: i32, body: &Body, complaint: Complaint) {
-        if !self.people.get(from, self.now).errors.take(self.now) {
+    /// Refuses for good. What is no message at all is told as rarely as garbage; any other refusal always is, as its
+    /// sender waits for it.
+    pub(super) fn refuse(&mut self, from: &str, stanza: i32, body: &Body, complaint: Complaint) {
+        if complaint.code == 101 && !self.people.get(from, self.now).errors.take(self.now) {
             return;
         }
         self.complain(from, false, Some(about(body, stanza)), complaint);
@@ -156,7 +173,7 @@ impl Engine {
         }
     }
 
-    fn acknowledge(&mut self, to: &str, stanza: i32, success: bool) {
+    pub(super) fn acknowledge(&mut self, to: &str, stanza: i32, success: bool) {
         if success {
             let person = self.people.get(to, self.now);
             person.acknowledged = person.acknowledged.max(stanza);
@@ -166,21 +183,34 @@ impl Engine {
         self.send(Audience::One(to.to_owned()), Body::Acknowledgement(body));
     }
 
-    fn hint(&mut self, to: &str, hint: Hint, message: &str) {
+    fn hint(&mut self, to: &str, hint: Hint, about: String, message: &str) {
         if self.people.get(to, self.now).hints.insert(hint) {
-            self.complain(to, false, None, Complaint::notice(message));
+            self.complain(to, false, Some(about), Complaint::notice(message));
         }
     }
 
     fn user_message(&mut self, from: &str, stanza: i32, message: body::UserMessage) {
-        if message.attachments.is_some() {
+        let fault = if !is_usable(&message.id) {
+            Some(BAD_ID)
+        } else if message.content.trim().is_empty() {
+            Some("body.content is blank")
+        } else {
+            None
+        };
+        if let Some(fault) = fault {
+            let complaint = Complaint::refusal(101, fault);
+            return self.refuse(from, stanza, &Body::UserMessage(message), complaint);
+        }
+        if message.attachments.as_ref().is_some_and(holds_something) {
             self.hint(
                 from,
                 Hint::Attachments,
+                message.id.clone(),
                 "Attachments are not taken in yet: the message is answered by its text.",
             );
         }
-        self.take_message(from, Some(stanza), message.id, message.previous_id, message.content);
+        let previous = message.previous_id.and_then(usable);
+        self.take_message(from, Some(stanza), message.id, previous, message.content);
     }
 
     /// A message by packet (with its stanza) or by chat.
@@ -193,9 +223,6 @@ impl Engine {
         text: String,
     ) {
         let chat = stanza.is_none();
-        if let Some(complaint) = self.no_room() {
-            return self.complain(from, chat, Some(id), complaint);
-        }
         match self.conversation.familiar(&id, from, &text) {
             Familiar::New => {}
             Familiar::Same => return self.same_again(from, stanza, &id),
@@ -211,6 +238,10 @@ impl Engine {
                 return;
             }
         }
+        if let Some(complaint) = self.no_room() {
+            return self.complain(from, chat, Some(id), complaint);
+        }
+        self.conversation.remember(&id, from, &text);
         let name = self.people.name(from).to_owned();
         let record = Record::Message {
             id: id.clone(),
@@ -225,7 +256,7 @@ impl Engine {
     }
 
     /// Why nothing new can be taken in just now.
-    fn no_room(&mut self) -> Option<Complaint> {
+    pub(super) fn no_room(&mut self) -> Option<Complaint> {
         if self.draining {
             return Some(Complaint::later(501, "The agent is leaving. Send it again when one is back."));
         }
@@ -247,11 +278,16 @@ impl Engine {
         }
     }
 
-    fn save(&mut self, from: &str, stanza: Option<i32>, record: Record, what: Accepted) {
+    pub(super) fn save(&mut self, from: &str, stanza: Option<i32>, record: Record, what: Accepted) {
         let ticket = self.outbox.ticket();
         self.outputs.push_back(Output::Save { ticket, record, durable: true });
-        let saving =
-            Saving { from: from.to_owned(), stanzas: stanza.into_iter().collect(), arrived: self.now, what };
+        let saving = Saving {
+            from: from.to_owned(),
+            stanzas: stanza.into_iter().collect(),
+            arrived: self.now,
+            stopped: false,
+            what,
+        };
         self.saving.insert(ticket, saving);
     }
 
@@ -259,7 +295,7 @@ impl Engine {
         let Some(saving) = self.saving.remove(&ticket) else {
             return self.outbox.stored(ticket, &mut self.outputs);
         };
-        let Saving { from, stanzas, arrived, what } = saving;
+        let Saving { from, stanzas, arrived, stopped, what } = saving;
         if !success {
             if let Accepted::Message { id, .. } = &what {
                 self.conversation.forget(id);
@@ -279,198 +315,36 @@ impl Engine {
             Accepted::Message { id, previous, message } => {
                 let chat = message.chat;
                 let key = self.conversation.add_message(id.clone(), previous.as_deref(), message);
-                self.enqueue(Work {
-                    message: key,
-                    message_id: id,
-                    by: from,
-                    chat,
-                    go_on_from: None,
-                    arrived,
-                });
+                self.conversation.hold(key);
+                let work = Work { message: key, message_id: id, by: from, chat, go_on_from: None, arrived };
+                self.enqueue(work, stopped);
             }
             Accepted::Variation { target, target_id, mode, text } => {
-                self.begin_variation(from, arrived, target, &target_id, mode, text);
+                match self.variation(from, arrived, target, mode, text) {
+                    Ok(work) => self.enqueue(work, stopped),
+                    Err(from) => {
+                        let complaint = Complaint::refusal(202, "What it was about is too long ago.");
+                        self.complain(&from, false, Some(target_id), complaint);
+                    }
+                }
             }
         }
     }
 
-    /// Puts work in line. A newer message of the same user takes the place of all that this user still waits for.
-    fn enqueue(&mut self, work: Work) {
+    /// Puts in line what was accepted, unless it was stopped while it was being stored.
+    pub(super) fn enqueue(&mut self, work: Work, stopped: bool) {
+        // A newer message of the same user takes the place of all that this user still waits for.
         if self.settings.interruption == Interruption::Interrupt {
-            let superseded: Vec<Work> =
-                self.waiting.iter().filter(|other| other.by == work.by).cloned().collect();
-            self.waiting.retain(|other| other.by != work.by);
-            for old in superseded {
-                self.close_unanswered(&old, TurnEnd::Superseded);
-            }
-            self.waiting.push_back(work);
-            let by = self.waiting.back().map(|work| work.by.clone());
-            if self.turn.as_ref().is_some_and(|turn| Some(&turn.work.by) == by.as_ref()) {
+            self.close_waiting(TurnEnd::Superseded, |other| other.by == work.by);
+            if self.turn.as_ref().is_some_and(|turn| turn.work.by == work.by) {
                 self.break_off(TurnEnd::Superseded);
             }
+        }
+        if stopped {
+            self.close(work, TurnEnd::Stopped);
         } else {
             self.waiting.push_back(work);
         }
-        self.begin_next();
-    }
-
-    /// Ends a message whose turn never began.
-    fn close_unanswered(&mut self, work: &Work, end: TurnEnd) {
-        let ticket = self.outbox.ticket();
-        let answer = (end == TurnEnd::Stopped).then(|| self.ids.next(Kind::Message));
-        let record = Record::Answer {
-            message: Some(work.message_id.clone()),
-            answer: answer.clone(),
-            text: String::new(),
-            end,
-            usage: crate::model::Usage::default(),
-            at: self.now,
-        };
-        self.outputs.push_back(Output::Save { ticket, record, durable: false });
-        let Some(answer) = answer else { return };
-        let conversation_id = self.settings.conversation.clone();
-        let start = StartAnswer {
-            id: answer.clone(),
-            previous_id: work.message_id.clone(),
-            conversation_id: conversation_id.clone(),
-            answer_type: Some("text".to_owned()),
-            planned_sentence_count: None,
-        };
-        self.send(Audience::Streaming, Body::StartAnswer(start));
-        let id = Some(self.ids.next(Kind::Sentence));
-        let text = String::new();
-        let last = AssistantSentence {
-            id,
-            previous_id: answer,
-            conversation_id,
-            sequence: 1,
-            text,
-            is_final: Some(true),
-            audio: None,
-        };
-        self.send(Audience::Streaming, Body::AssistantSentence(last));
-    }
-
-    fn stop(&mut self, from: &str, stanza: i32, stop: ControlStop) {
-        let target = stop.target_id.as_deref().filter(|target| !target.is_empty());
-        let is_running = |target: &str| {
-            self.turn
-                .as_ref()
-                .is_some_and(|turn| turn.work.message_id == target || turn.speaking.id == target)
-        };
-        let known = target.is_none_or(|target| {
-            is_running(target)
-                || self.conversation.find(target).is_some()
-                || self.waiting.iter().any(|work| work.message_id == target)
-        });
-        let running = target.is_none_or(is_running);
-        if !known {
-            let complaint = Complaint::refusal(
-                202,
-                "There is nothing with this targetId. Leave it out to stop whatever is running.",
-            );
-            return self.refuse(from, stanza, &Body::ControlStop(stop), complaint);
-        }
-        self.acknowledge(from, stanza, true);
-        let stopped: Vec<Work> = match (stop.stop_type, target) {
-            (StopType::All, _) => self.waiting.iter().filter(|work| work.by == from).cloned().collect(),
-            (StopType::Generation, Some(target)) => self
-                .waiting
-                .iter()
-                .filter(|work| work.message_id == target && work.by == from)
-                .cloned()
-                .collect(),
-            _ => Vec::new(),
-        };
-        self.waiting.retain(|work| !stopped.iter().any(|stopped| stopped.message == work.message));
-        for work in &stopped {
-            self.close_unanswered(work, TurnEnd::Stopped);
-        }
-        // Speech alone: there is none yet, and the text goes on.
-        if running && stop.stop_type != StopType::Speech {
-            self.break_off(TurnEnd::Stopped);
-        }
-    }
-
-    fn vary(&mut self, from: &str, stanza: i32, variation: ControlVariation) {
-        let ControlVariation { ref target_id, mode, ref new_content, .. } = variation;
-        let found = self.conversation.find(target_id);
-        let said = found.and_then(|key| self.conversation.node(key)).map(|node| &node.said);
-        let complaint = match (mode, said) {
-            (_, None) => {
-                Some(Complaint::refusal(202, "There is nothing with this targetId, or it is too long ago."))
-            }
-            (VariationMode::Edit, Some(Said::User(message))) if message.from != from => {
-                Some(Complaint::refusal(203, "Only its author may edit a message."))
-            }
-            (VariationMode::Edit, Some(Said::Agent(_))) => {
-                Some(Complaint::refusal(202, "Only a user message can be edited."))
-            }
-            (VariationMode::Edit, _) if new_content.as_deref().is_none_or(|text| text.trim().is_empty()) => {
-                Some(Complaint::refusal(101, "An edit needs newContent."))
-            }
-            (VariationMode::Continue, Some(Said::User(_))) => {
-                Some(Complaint::refusal(202, "Only an answer can be continued."))
-            }
-            (_, Some(Said::Agent(answer))) if answer.message.is_none() => {
-                Some(Complaint::refusal(202, "A greeting answers nothing and has no variation."))
-            }
-            _ => None,
-        };
-        let target = match (complaint, found) {
-            (None, Some(target)) => target,
-            (complaint, _) => {
-                let complaint = complaint
-                    .unwrap_or_else(|| Complaint::refusal(202, "There is nothing with this targetId."));
-                return self.refuse(from, stanza, &Body::ControlVariation(variation), complaint);
-            }
-        };
-        if let Some(complaint) = self.no_room() {
-            return self.complain(from, false, Some(variation.target_id), complaint);
-        }
-        let ControlVariation { target_id, mode, new_content: text, .. } = variation;
-        let text = text.filter(|_| mode == VariationMode::Edit);
-        let record = Record::Variation {
-            from: from.to_owned(),
-            target: target_id.clone(),
-            mode,
-            text: text.clone(),
-            at: self.now,
-        };
-        self.save(from, Some(stanza), record, Accepted::Variation { target, target_id, mode, text });
-    }
-
-    fn begin_variation(
-        &mut self,
-        from: String,
-        arrived: Time,
-        target: Key,
-        target_id: &str,
-        mode: VariationMode,
-        text: Option<String>,
-    ) {
-        let Some(node) = self.conversation.node(target) else { return };
-        let (message, go_on_from) = match (&node.said, mode) {
-            (Said::User(_), _) => (target, None),
-            (Said::Agent(answer), VariationMode::Continue) => {
-                (answer.message.unwrap_or(target), Some(target))
-            }
-            (Said::Agent(answer), _) => (answer.message.unwrap_or(target), None),
-        };
-        let Some(message_id) = self.conversation.node(message).map(|node| node.id.clone()) else {
-            let complaint = Complaint::refusal(202, "The message that was answered there is too long ago.");
-            return self.complain(&from, false, Some(target_id.to_owned()), complaint);
-        };
-        // Whatever is being said to this message is out of date now.
-        if self.turn.as_ref().is_some_and(|turn| turn.work.message == message) {
-            self.break_off(TurnEnd::Superseded);
-        }
-        self.waiting.retain(|work| work.message != message);
-        match text {
-            Some(text) => self.conversation.edit(message, text),
-            None => self.conversation.return_to(go_on_from.unwrap_or(message)),
-        }
-        self.enqueue(Work { message, message_id, by: from, chat: false, go_on_from, arrived });
     }
 
     fn configure(&mut self, from: &str, stanza: i32, configuration: Configuration) {
@@ -479,11 +353,13 @@ impl Engine {
         person.configure(features, preferred_language);
         self.acknowledge(from, stanza, true);
         let acknowledged = self.people.get(from, self.now).acknowledged;
+        let hidden = self.settings.visibility == Visibility::Hidden;
+        let features = FEATURES.into_iter().filter(|feature| !(hidden && feature.starts_with("reasoning")));
         let answer = Configuration {
             conversation_id: Some(self.settings.conversation.clone()),
             last_sequence_seen: Some(acknowledged),
             client_version: Some(self.settings.version.clone()),
-            features: Some(FEATURES.map(str::to_owned).to_vec()),
+            features: Some(features.map(str::to_owned).collect()),
             ..Configuration::default()
         };
         self.send(Audience::One(from.to_owned()), Body::Configuration(answer));
@@ -500,5 +376,27 @@ fn about(body: &Body, stanza: i32) -> String {
         Body::ToolConsent(consent) => Some(&consent.request_id),
         _ => None,
     };
-    id.filter(|id| !id.is_empty()).cloned().unwrap_or_else(|| stanza.to_string())
+    id.cloned().and_then(usable).unwrap_or_else(|| stanza.to_string())
+}
+
+/// What is wrong with an id.
+const BAD_ID: &str = "the id is blank, or longer than 128 bytes";
+
+pub(super) fn is_usable(id: &str) -> bool {
+    !id.trim().is_empty() && id.len() <= MAX_ID_BYTES
+}
+
+/// The id, if it is one.
+fn usable(id: String) -> Option<String> {
+    Some(id).filter(|id| is_usable(id))
+}
+
+/// Whether anything is in there: some clients always send a list.
+fn holds_something(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(fields) => !fields.is_empty(),
+        _ => true,
+    }
 }

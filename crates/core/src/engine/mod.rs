@@ -13,15 +13,17 @@
 //! |---|---|
 //! | [`event`] | the inputs and outputs themselves |
 //! | [`settings`] | what an engine is told at its start |
-//! | `inbox` | what a packet means and what its sender is owed |
-//! | `turn`, `thinking`, `speaking`, `tool_loop` | the way from a message to the end of its answer |
+//! | `inbox`, `control` | what a packet means and what its sender is owed |
+//! | `turn`, `thinking`, `speaking`, `tool_loop`, `figures` | the way from a message to the end of its answer |
 //! | `conversation`, `prompt` | what was said, and what of it the model is told |
 //! | [`people`], `rate` | who takes part, what each may send and gets to see |
 //! | `outbox`, [`record`] | numbers, order, and what is kept |
 //! | [`sentence`], [`reasoning`], [`mask`] | text as it flows: sentences, steps, hidden secrets |
 
+mod control;
 mod conversation;
 pub mod event;
+mod figures;
 mod inbox;
 pub mod mask;
 mod outbox;
@@ -41,14 +43,16 @@ mod turn;
 mod tests;
 
 use crate::ids::{Ids, Kind};
+use crate::model::Usage;
 use crate::time::Time;
 use crate::wire::body::{Body, ErrorMessage};
 use conversation::Conversation;
-use event::{AgentState, Count, Input, Output, Participant, Ticket, Transcript};
+use event::{AgentState, Count, Input, Output, Participant, Ticket, Transcript, TurnEnd};
 use inbox::Saving;
 use outbox::Outbox;
 use people::{Audience, People};
 use prompt::Memory;
+use record::Record;
 use settings::Settings;
 use speaking::Speaking;
 use std::collections::{BTreeMap, VecDeque};
@@ -139,8 +143,9 @@ impl Engine {
     }
 
     /// Begins anew in the place of an engine that is no longer to be trusted: nothing of it is taken over but how far
-    /// it has counted.
+    /// it has counted. Nobody is greeted a second time.
     pub fn after(other: &Self, settings: Settings, seed: [u8; 32], now: Time) -> Self {
+        let settings = Settings { greeting: None, ..settings };
         let outbox = Outbox::after(&other.outbox);
         let (requests, runs) = (other.requests, other.runs);
         Self { outbox, requests, runs, ..Self::new(settings, seed, now) }
@@ -163,6 +168,10 @@ impl Engine {
         }
         if self.turn_timeout().is_some_and(|due| due <= self.now) {
             self.wake_turn();
+        }
+        self.begin_next();
+        if self.turn.is_none() {
+            self.show(AgentState::Listening);
         }
     }
 
@@ -194,9 +203,19 @@ impl Engine {
         let mut speaking = Speaking::new(self.ids.next(Kind::Message));
         let mut spoken = speaking.push(&greeting);
         spoken.extend(speaking.finish());
-        let id = speaking.id;
+        let Speaking { id, text, .. } = speaking;
+        let record = Record::Answer {
+            message: None,
+            answer: Some(id.clone()),
+            text: text.clone(),
+            end: TurnEnd::Answered,
+            usage: Usage::default(),
+            at: self.now,
+        };
+        self.outbox.save(record, &mut self.outputs);
         self.speak(&id, "", spoken);
-        let answer = conversation::Answer { message: None, text: speaking.text, calls: Vec::new() };
+        self.send_whole(&id, "", &text);
+        let answer = conversation::Answer { message: None, text, calls: Vec::new() };
         self.conversation.add_answer(id, None, answer);
     }
 
@@ -220,6 +239,8 @@ impl Engine {
         let Complaint { code, severity, recoverable, message } = complaint;
         let message = self.settings.secrets.hide(&message).into_owned();
         let id = self.ids.next(Kind::Error);
+        // It may be about the very store that everything else waits for.
+        let at_once = code == 501;
         if chat {
             let segment = id.clone();
             let text = message.clone();
@@ -228,7 +249,13 @@ impl Engine {
                 Transcript::Delta { segment: segment.clone(), text },
                 Transcript::End { segment },
             ];
-            self.outputs.extend(transcript.map(Output::Transcript));
+            for output in transcript.map(Output::Transcript) {
+                if at_once {
+                    self.outputs.push_back(output);
+                } else {
+                    self.outbox.follow(output, &mut self.outputs);
+                }
+            }
         }
         let error = ErrorMessage {
             id,
@@ -239,8 +266,7 @@ impl Engine {
             recoverable,
             originating_id: about,
         };
-        if code == 501 {
-            // It may be about the very store that everything else waits for.
+        if at_once {
             self.outbox.send_at_once(to.to_owned(), Body::ErrorMessage(error), &mut self.outputs);
         } else {
             self.send(Audience::One(to.to_owned()), Body::ErrorMessage(error));
@@ -265,11 +291,12 @@ impl Engine {
         Some(Complaint::refusal(429, message))
     }
 
-    fn over_turn_budget(&self, turn: &Turn) -> Option<Complaint> {
+    /// Whether the turn has cost too much, or would with so `many_more` runs of tools.
+    fn over_turn_budget(&self, turn: &Turn, many_more: usize) -> Option<Complaint> {
         let limit = self.settings.budget.turn;
-        let seconds = (self.now - turn.work.arrived).as_secs();
-        let tools = (turn.calls.len() + turn.runs.len()) as u64;
-        let what = if limit.tokens.is_some_and(|limit| turn.tokens() > limit) {
+        let seconds = (self.now - turn.figures.begun).as_secs();
+        let tools = (turn.calls.len() + turn.runs.len() + many_more) as u64;
+        let what = if limit.tokens.is_some_and(|limit| turn.figures.tokens() > limit) {
             "tokens (budget.turn_tokens)"
         } else if limit.seconds.is_some_and(|limit| seconds >= limit) {
             "time (budget.turn_seconds)"

@@ -16,7 +16,7 @@ const PREVIOUS: &str = "sotto.prev";
 struct Waiting {
     /// What the store must confirm first.
     ticket: Option<Ticket>,
-    /// `None` for a stanza that is only kept: nobody is there to get it.
+    /// `None` for what is only kept: a record, or a stanza that nobody is there to get.
     output: Option<Output>,
 }
 
@@ -76,6 +76,13 @@ impl Outbox {
         let output = to.map(|to| Output::Send { to, bytes });
         self.waiting.push_back(Waiting { ticket, output });
         self.release(outputs);
+    }
+
+    /// Stores something; whatever is sent after this waits for it.
+    pub(super) fn save(&mut self, record: Record, outputs: &mut VecDeque<Output>) {
+        let ticket = self.ticket();
+        outputs.push_back(Output::Save { ticket, record, durable: false });
+        self.waiting.push_back(Waiting { ticket: Some(ticket), output: None });
     }
 
     /// Puts something else out, after all that was sent before.

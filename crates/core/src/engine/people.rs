@@ -29,8 +29,16 @@ pub enum Audience {
     One(String),
 }
 
-/// The feature of clients that take an answer sentence by sentence.
+/// The features that make a difference to what a client gets. An answer sentence by sentence:
 const STREAMING: &str = "streaming";
+/// A thought before it is finished:
+pub(super) const REASONING_DELTAS: &str = "reasoning_deltas";
+/// The figures of each turn:
+pub(super) const TURN_META: &str = "turn_meta";
+
+/// How much of a name is remembered, in characters, and of a language's tag.
+const NAME_CHARS: usize = 256;
+const LANGUAGE_CHARS: usize = 32;
 
 /// Something a participant is told once, not every time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,8 +54,8 @@ pub(super) struct Person {
     pub(super) name: String,
     present: bool,
     left: Time,
-    /// What its Configuration listed; `None` where it sent none.
-    features: Option<BTreeSet<String>>,
+    /// What its Configuration listed, as far as it makes a difference; `None` where it sent none.
+    features: Option<BTreeSet<&'static str>>,
     pub(super) language: Option<String>,
     pub(super) messages: Rate,
     pub(super) others: Rate,
@@ -70,10 +78,12 @@ impl Person {
     /// Takes over what its Configuration says.
     pub(super) fn configure(&mut self, features: Option<Vec<String>>, language: Option<String>) {
         if let Some(features) = features {
-            self.features = Some(features.into_iter().collect());
+            let known = [STREAMING, REASONING_DELTAS, TURN_META];
+            self.features =
+                Some(known.into_iter().filter(|known| features.iter().any(|f| f == known)).collect());
         }
-        if language.is_some() {
-            self.language = language;
+        if let Some(language) = language {
+            self.language = Some(language.chars().take(LANGUAGE_CHARS).collect());
         }
     }
 }
@@ -97,7 +107,7 @@ impl People {
         let news = !person.present;
         person.present = true;
         if !participant.name.is_empty() {
-            person.name.clone_from(&participant.name);
+            person.name = participant.name.chars().take(NAME_CHARS).collect();
         }
         news
     }

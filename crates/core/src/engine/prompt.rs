@@ -151,9 +151,12 @@ fn instructions(settings: &Settings, people: &People, asker: &str, now: Time) ->
         .replace("{room}", &quoted_name(&settings.conversation))
         .replace("{users}", &users.join(", "));
     if let Some(language) = people.language(asker).or(settings.language.as_deref()) {
-        // A language tag is short; anything else that a client sends there is not one.
-        let tag: String =
-            language.chars().filter(|c| c.is_ascii_alphanumeric() || "-_".contains(*c)).take(20).collect();
+        // A language tag is short and in one word; whatever else a client sends there is not part of it.
+        let tag: String = language
+            .chars()
+            .take_while(|c| c.is_ascii_alphanumeric() || "-_".contains(*c))
+            .take(20)
+            .collect();
         if !tag.is_empty() {
             let _ = write!(text, "\n\nAnswer in this language unless asked otherwise: {tag}");
         }

@@ -72,7 +72,7 @@ impl Thinking {
         self.chars += text.chars().count();
         let text = self.mask.push(secrets, text);
         let pieces = self.steps.push(&text);
-        let mut thoughts = self.take(pieces, live, ids);
+        let mut thoughts = self.take(pieces, live, ids, now);
         if live && self.last_delta.is_none_or(|last| now - last >= BETWEEN_DELTAS) {
             thoughts.extend(self.delta(now));
         }
@@ -88,7 +88,7 @@ impl Thinking {
         let mut pieces = self.steps.push(&rest);
         pieces.extend(self.steps.finish());
         self.steps = Steps::new(self.max_step_chars);
-        self.take(pieces, live, ids)
+        self.take(pieces, live, ids, now)
     }
 
     /// When the next live piece is due.
@@ -116,7 +116,7 @@ impl Thinking {
         self.spent + self.since.map_or(Duration::ZERO, |since| now - since)
     }
 
-    fn take(&mut self, pieces: Vec<Piece>, live: bool, ids: &mut Ids) -> Vec<Thought> {
+    fn take(&mut self, pieces: Vec<Piece>, live: bool, ids: &mut Ids, now: Time) -> Vec<Thought> {
         let mut thoughts = Vec::new();
         for piece in pieces {
             match piece {
@@ -135,6 +135,7 @@ impl Thinking {
                     // seen a piece of needs none.
                     if live && step.shown > 0 && step.shown < step.text.len() {
                         let text = step.text[step.shown..].to_owned();
+                        self.last_delta = Some(now);
                         thoughts.push(Thought::Delta { id: step.id.clone(), index, text });
                     }
                     self.count = index;

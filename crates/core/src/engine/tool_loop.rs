@@ -40,15 +40,16 @@ impl Engine {
         let spoken = turn.speaking.pause();
         self.say(turn, spoken);
         self.show(AgentState::Thinking);
+        // Before anything is run: a limit that is found out afterwards is none.
+        if let Some(complaint) = self.over_turn_budget(turn, turn.called.len()) {
+            return Next::End(TurnEnd::Failed, Some(complaint));
+        }
         for call in std::mem::take(&mut turn.called) {
             self.runs += 1;
             let mut run =
                 Run { call, id: RunId(self.runs), shown: None, deadline: None, outcome: None, told: false };
             self.start_run(turn, &mut run);
             turn.runs.push(run);
-        }
-        if let Some(complaint) = self.over_turn_budget(turn) {
-            return Next::End(TurnEnd::Failed, Some(complaint));
         }
         self.collect(turn)
     }

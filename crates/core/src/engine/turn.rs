@@ -4,8 +4,9 @@
 //! a request or a run of a tool that nobody waits for any more is dropped here, so an interruption is never a race.
 
 use super::conversation::{Answer, Key};
-use super::event::{AgentState, Count, Output, RequestId, TurnEnd, TurnReport};
-use super::people::Audience;
+use super::event::{AgentState, Count, Output, RequestId, TurnEnd};
+use super::figures::Figures;
+use super::people::{Audience, REASONING_DELTAS};
 use super::prompt::{self, Question};
 use super::record::Record;
 use super::speaking::{Speaking, Spoken};
@@ -13,15 +14,16 @@ use super::thinking::{Thinking, Thought};
 use super::tool_loop::Run;
 use super::{Complaint, Engine};
 use crate::ids::Kind;
-use crate::model::{Chunk, Failure, Finish, Message, ToolCall, Usage};
+use crate::model::{Chunk, Failure, Finish, Message, ToolCall};
 use crate::time::Time;
 use crate::wire::body::{
-    AssistantMessage, AssistantSentence, Body, ReasoningDelta, ReasoningStep, StartAnswer, TurnMeta,
+    AssistantMessage, AssistantSentence, Body, ReasoningDelta, ReasoningStep, StartAnswer,
 };
+use std::collections::VecDeque;
+use std::time::Duration;
 
-/// The features of clients that want more than everyone gets.
-const LIVE_REASONING: Audience = Audience::ReasoningFeature("reasoning_deltas");
-const FIGURES: Audience = Audience::Feature("turn_meta");
+/// Those who want to see a thought before it is finished.
+const LIVE_REASONING: Audience = Audience::ReasoningFeature(REASONING_DELTAS);
 
 /// Something that waits for an answer.
 #[derive(Clone, Debug)]
@@ -64,16 +66,8 @@ pub(super) struct Turn {
     pub(super) runs: Vec<Run>,
     /// Tools run so far, with what they gave.
     pub(super) calls: Vec<(ToolCall, String)>,
-    /// How many they are.
-    tools_run: u32,
-    prompt_bytes: usize,
-    usage: Usage,
-    /// Requests made, and those of them that the endpoint counted.
-    requests: u32,
-    counted: u32,
-    first_token: Option<Time>,
-    first_step: Option<Time>,
-    first_sentence: Option<Time>,
+    /// What it costs and how long it takes.
+    pub(super) figures: Figures,
 }
 
 /// How a turn goes on.
@@ -90,7 +84,7 @@ pub(super) enum Next {
 }
 
 impl Turn {
-    fn new(work: Work, answer: String, think: bool, step_chars: usize) -> Self {
+    fn new(work: Work, answer: String, think: bool, step_chars: usize, now: Time) -> Self {
         Self {
             work,
             thinking: Thinking::new(step_chars),
@@ -105,41 +99,52 @@ impl Turn {
             called: Vec::new(),
             runs: Vec::new(),
             calls: Vec::new(),
-            tools_run: 0,
-            prompt_bytes: 0,
-            usage: Usage::default(),
-            requests: 0,
-            counted: 0,
-            first_token: None,
-            first_step: None,
-            first_sentence: None,
+            figures: Figures::new(now),
         }
     }
 
     fn ask_without_thinking(&mut self) -> Next {
         self.asked_again = true;
         self.think = false;
+        // Some endpoints cannot turn it off. What was too much before must not end this attempt at its first word.
+        self.thinking.chars = 0;
         Next::Ask
-    }
-
-    pub(super) fn tokens(&self) -> u64 {
-        self.usage.input + self.usage.output
     }
 }
 
 impl Engine {
-    /// Begins with the next message that waits, if nothing is under way.
+    /// Begins with the next message that waits, if nothing is under way. Done once, after everything else that an
+    /// input brings about.
     pub(super) fn begin_next(&mut self) {
         while self.turn.is_none() && !self.draining {
             let Some(work) = self.waiting.pop_front() else { return };
-            let answer = self.ids.next(Kind::Message);
-            let turn = Turn::new(work, answer, self.settings.thinking, self.settings.step_chars);
+            let turn = self.turn_for(work);
             let next = match self.over_conversation_budget() {
                 Some(complaint) => Next::End(TurnEnd::Failed, Some(complaint)),
                 None => Next::Ask,
             };
             self.go_on(turn, next);
         }
+    }
+
+    fn turn_for(&mut self, work: Work) -> Turn {
+        let answer = self.ids.next(Kind::Message);
+        Turn::new(work, answer, self.settings.thinking, self.settings.step_chars, self.now)
+    }
+
+    /// Ends what waits, as far as it is `meant`, before its turn has begun.
+    pub(super) fn close_waiting(&mut self, end: TurnEnd, meant: impl Fn(&Work) -> bool) {
+        let closed: VecDeque<Work>;
+        (closed, self.waiting) = std::mem::take(&mut self.waiting).into_iter().partition(meant);
+        for work in closed {
+            self.close(work, end);
+        }
+    }
+
+    /// Ends something whose turn has not begun.
+    pub(super) fn close(&mut self, work: Work, end: TurnEnd) {
+        let turn = self.turn_for(work);
+        self.end(turn, end, None);
     }
 
     /// Takes a turn where it goes next.
@@ -172,8 +177,7 @@ impl Engine {
             thinking: turn.think,
         };
         let prompt = self.memory.prompt(&self.settings, &self.conversation, &self.people, question, self.now);
-        turn.prompt_bytes = prompt.messages.iter().map(prompt::bytes).sum();
-        turn.requests += 1;
+        turn.figures.begin_request(prompt.messages.iter().map(prompt::bytes).sum());
         self.requests += 1;
         let request = RequestId(self.requests);
         turn.request = Some(request);
@@ -185,6 +189,7 @@ impl Engine {
     fn close_request(&mut self, turn: &mut Turn) {
         if let Some(request) = turn.request.take() {
             self.outputs.push_back(Output::CancelGenerate(request));
+            self.settle_request(turn);
         }
     }
 
@@ -196,11 +201,12 @@ impl Engine {
         };
         let next = match result {
             Ok(chunk) => {
-                turn.first_token.get_or_insert(self.now);
+                turn.figures.came(self.now);
                 self.take_chunk(&mut turn, chunk)
             }
             Err(failure) => {
                 turn.request = None;
+                self.settle_request(&mut turn);
                 let Failure { message, recoverable } = failure;
                 let complaint = Complaint { code: 503, severity: 2, recoverable, message };
                 Next::End(TurnEnd::Failed, Some(complaint))
@@ -245,22 +251,16 @@ impl Engine {
                 Next::Wait
             }
             Chunk::Usage(usage) => {
-                self.memory.calibrate(turn.prompt_bytes, usage.input);
-                turn.counted += 1;
-                turn.usage.input += usage.input;
-                turn.usage.output += usage.output;
-                let add = |sum: Option<u64>, more: Option<u64>| {
-                    sum.map_or(more, |sum| Some(sum + more.unwrap_or(0)))
-                };
-                turn.usage.reasoning = add(turn.usage.reasoning, usage.reasoning);
-                turn.usage.cached = add(turn.usage.cached, usage.cached);
-                match self.over_turn_budget(turn) {
+                self.memory.calibrate(turn.figures.prompt_bytes, usage.input);
+                turn.figures.add(usage);
+                match self.over_turn_budget(turn, 0) {
                     Some(complaint) => Next::End(TurnEnd::Failed, Some(complaint)),
                     None => Next::Wait,
                 }
             }
             Chunk::Finish(finish) => {
                 turn.request = None;
+                self.settle_request(turn);
                 self.pause_thinking(turn);
                 self.finished(turn, finish)
             }
@@ -292,11 +292,15 @@ impl Engine {
     fn thought_too_long(&mut self, turn: &mut Turn) -> Next {
         self.close_request(turn);
         self.pause_thinking(turn);
-        if turn.asked_again {
-            let notice = "The model thought too long and gave no answer. Asking for less at once may help.";
-            return Next::End(TurnEnd::Answered, Some(Complaint::notice(notice)));
-        }
-        turn.ask_without_thinking()
+        let notice = if !turn.said.trim().is_empty() {
+            // Asked again, it would say the same again.
+            "The answer was cut: the model went back to thinking and thought too long."
+        } else if turn.asked_again {
+            "The model thought too long and gave no answer. Asking for less at once may help."
+        } else {
+            return turn.ask_without_thinking();
+        };
+        Next::End(TurnEnd::Answered, Some(Complaint::notice(notice)))
     }
 
     /// Time has passed for the running turn.
@@ -306,7 +310,7 @@ impl Engine {
             let delta = turn.thinking.delta(self.now);
             self.show_thoughts(&mut turn, delta.into_iter().collect());
         }
-        let next = if let Some(complaint) = self.over_turn_budget(&turn) {
+        let next = if let Some(complaint) = self.over_turn_budget(&turn, 0) {
             Next::End(TurnEnd::Failed, Some(complaint))
         } else if turn.thinking.since().is_some_and(|since| self.now - since >= self.settings.max_thinking) {
             self.thought_too_long(&mut turn)
@@ -320,8 +324,7 @@ impl Engine {
     pub(super) fn turn_timeout(&self) -> Option<Time> {
         let turn = self.turn.as_ref()?;
         let thinking = turn.thinking.since().map(|since| since + self.settings.max_thinking);
-        let seconds =
-            self.settings.budget.turn.seconds.map(|s| turn.work.arrived + std::time::Duration::from_secs(s));
+        let seconds = self.settings.budget.turn.seconds.map(|s| turn.figures.begun + Duration::from_secs(s));
         let tools = turn.runs.iter().filter_map(|run| run.deadline);
         [turn.thinking.due(), thinking, seconds].into_iter().flatten().chain(tools).min()
     }
@@ -345,93 +348,37 @@ impl Engine {
         let last_words = if announce { turn.speaking.finish() } else { Vec::new() };
         let text = turn.speaking.text.clone();
         let answer = turn.speaking.is_started().then(|| turn.speaking.id.clone());
-        self.estimate_usage(&mut turn);
-        // The store has the end of the turn before anyone hears of it: no crash in between can answer twice.
-        let ticket = self.outbox.ticket();
+        turn.figures.tools = turn.calls.len() as u32;
         let record = Record::Answer {
             message: Some(turn.work.message_id.clone()),
             answer: answer.clone(),
             text: text.clone(),
             end,
-            usage: turn.usage,
+            usage: turn.figures.usage,
             at: self.now,
         };
-        self.outputs.push_back(Output::Save { ticket, record, durable: false });
+        // The store has the end of the turn before anyone hears of it: no crash in between can answer twice.
+        self.outbox.save(record, &mut self.outputs);
         self.say(&mut turn, last_words);
         if answer.is_some() {
-            let whole = AssistantMessage {
-                id: turn.speaking.id.clone(),
-                previous_id: turn.work.message_id.clone(),
-                conversation_id: self.settings.conversation.clone(),
-                content: text.clone(),
-                timestamp: Some(self.now.as_millis()),
-            };
-            self.send(Audience::Whole, Body::AssistantMessage(whole));
+            self.send_whole(&turn.speaking.id, &turn.work.message_id, &text);
         }
-        turn.tools_run = turn.calls.len() as u32;
-        if !text.is_empty() || !turn.calls.is_empty() {
+        // An empty answer is one too where it was announced: it can be regenerated.
+        if answer.is_some() || !turn.calls.is_empty() {
             let parent = turn.work.go_on_from.unwrap_or(turn.work.message);
             let said =
                 Answer { message: Some(turn.work.message), text, calls: std::mem::take(&mut turn.calls) };
             self.conversation.add_answer(turn.speaking.id.clone(), Some(parent), said);
+        }
+        self.conversation.release(turn.work.message);
+        if let Some(answer) = turn.work.go_on_from {
+            self.conversation.release(answer);
         }
         if let Some(complaint) = complaint {
             self.complain(&turn.work.by, turn.work.chat, Some(turn.work.message_id.clone()), complaint);
         }
         self.send_figures(&turn, answer.clone(), end);
         self.report(&turn, answer, end);
-        self.begin_next();
-        if self.turn.is_none() {
-            self.show(AgentState::Listening);
-        }
-    }
-
-    /// What the endpoint did not count is estimated, and marked so.
-    fn estimate_usage(&mut self, turn: &mut Turn) {
-        if turn.counted < turn.requests {
-            let written = turn.speaking.text.len() + turn.thought.len();
-            turn.usage.input += self.memory.tokens(turn.prompt_bytes);
-            turn.usage.output += self.memory.tokens(written);
-        }
-    }
-
-    fn send_figures(&mut self, turn: &Turn, answer: Option<String>, end: TurnEnd) {
-        let tokens = |tokens: u64| Some(i64::try_from(tokens).unwrap_or(i64::MAX));
-        let figures = TurnMeta {
-            message_id: turn.work.message_id.clone(),
-            conversation_id: self.settings.conversation.clone(),
-            answer_id: answer,
-            input_tokens: tokens(turn.usage.input),
-            output_tokens: tokens(turn.usage.output),
-            reasoning_tokens: turn.usage.reasoning.and_then(tokens),
-            exact: turn.counted == turn.requests,
-            effort: self.settings.effort.clone(),
-            thinking_ms: turn.thinking.spent(self.now).as_millis() as i64,
-            total_ms: (self.now - turn.work.arrived).as_millis() as i64,
-            interrupted: matches!(end, TurnEnd::Stopped | TurnEnd::Superseded),
-        };
-        self.send(FIGURES, Body::TurnMeta(figures));
-    }
-
-    fn report(&mut self, turn: &Turn, answer: Option<String>, end: TurnEnd) {
-        let since = |moment: Option<Time>| moment.map(|moment| moment - turn.work.arrived);
-        let total = self.now - turn.work.arrived;
-        self.spent.tokens += turn.tokens();
-        self.spent.time += total;
-        self.spent.tool_calls += turn.tools_run;
-        self.outputs.push_back(Output::TurnEnded(TurnReport {
-            message: turn.work.message_id.clone(),
-            answer,
-            end,
-            first_token: since(turn.first_token),
-            first_step: since(turn.first_step),
-            first_sentence: since(turn.first_sentence),
-            total,
-            steps: turn.thinking.count.unsigned_abs(),
-            sentences: turn.speaking.count.unsigned_abs(),
-            tools: turn.tools_run,
-            usage: turn.usage,
-        }));
     }
 
     pub(super) fn pause_thinking(&mut self, turn: &mut Turn) {
@@ -451,7 +398,7 @@ impl Engine {
                     self.send(LIVE_REASONING, Body::ReasoningDelta(body));
                 }
                 Thought::Step { id, index: step_index, text: content } => {
-                    turn.first_step.get_or_insert(self.now);
+                    turn.figures.first_step.get_or_insert(self.now);
                     let previous_id = previous_id.clone();
                     let body = ReasoningStep {
                         id,
@@ -469,7 +416,7 @@ impl Engine {
 
     pub(super) fn say(&mut self, turn: &mut Turn, spoken: Vec<Spoken>) {
         if spoken.iter().any(|spoken| matches!(spoken, Spoken::Sentence { .. })) {
-            turn.first_sentence.get_or_insert(self.now);
+            turn.figures.first_sentence.get_or_insert(self.now);
         }
         let answer = turn.speaking.id.clone();
         self.speak(&answer, &turn.work.message_id, spoken);
@@ -481,7 +428,8 @@ impl Engine {
             let conversation_id = self.settings.conversation.clone();
             let body = match spoken {
                 Spoken::Transcript(transcript) => {
-                    self.outputs.push_back(Output::Transcript(transcript));
+                    // In its turn, like everything that is said: never before the message it answers is acknowledged.
+                    self.outbox.follow(Output::Transcript(transcript), &mut self.outputs);
                     continue;
                 }
                 Spoken::Start => Body::StartAnswer(StartAnswer {
@@ -503,5 +451,17 @@ impl Engine {
             };
             self.send(Audience::Streaming, body);
         }
+    }
+
+    /// The same for those who take an answer whole.
+    pub(super) fn send_whole(&mut self, answer: &str, message: &str, text: &str) {
+        let whole = AssistantMessage {
+            id: answer.to_owned(),
+            previous_id: message.to_owned(),
+            conversation_id: self.settings.conversation.clone(),
+            content: text.to_owned(),
+            timestamp: Some(self.now.as_millis()),
+        };
+        self.send(Audience::Whole, Body::AssistantMessage(whole));
     }
 }

@@ -10,7 +10,7 @@ use super::{Finish, StreamError, Usage};
 use serde_json::Value;
 
 /// How much of an endpoint's own error message is passed on.
-const MESSAGE_CHARS: usize = 300;
+const MESSAGE_CHARS: usize = 4_000;
 
 /// What one event says.
 #[derive(Clone, Debug, PartialEq)]

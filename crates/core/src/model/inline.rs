@@ -282,7 +282,11 @@ impl Inline {
                     Mode::Span(_) => {}
                 }
             }
-            look.markdown.feed(c);
+            if c == '\n' {
+                look.markdown.feed_line_end_in_span();
+            } else {
+                look.markdown.feed(c);
+            }
             look.seen += c.len_utf8();
         }
         if ending == Ending::NotYet {

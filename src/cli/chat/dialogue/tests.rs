@@ -147,6 +147,19 @@ fn what_concerns_others_is_not_our_end() {
 }
 
 #[test]
+fn what_is_said_to_others_does_not_concern_us() {
+    let mut dialogue = asked();
+    for body in [start("a9", "m9"), sentence("a9", false), figures("m9", Some("a9"), false)] {
+        dialogue.hear(&body);
+        assert!(!dialogue.concerns_us(&body), "{body:?}");
+    }
+    for body in [start("a1", "m1"), sentence("a1", true), error(None, 2), figures("m1", Some("a1"), false)] {
+        dialogue.hear(&body);
+        assert!(dialogue.concerns_us(&body), "{body:?}");
+    }
+}
+
+#[test]
 fn another_answer_to_the_same_message_takes_the_place_of_the_first() {
     let mut dialogue = asked_again();
     assert_eq!(dialogue.running(), Some("m1"));

@@ -173,10 +173,7 @@ fn thoughts_can_be_left_out() {
     assert!(eyes.starts_with("thought for 4 s\n* calculator"), "{eyes}");
     assert!(!eyes.contains("Multiply"), "{eyes}");
     let plain = show(Style::Plain, false, &exchange());
-    assert_eq!(
-        plain,
-        "> Why?\ntool: calculator {\"expression\":\"12*7\"} → 84\nIt is 84. Anything else?\n"
-    );
+    assert_eq!(plain, "> Why?\ntool: calculator {\"expression\":\"12*7\"} → 84\nIt is 84. Anything else?\n");
 }
 
 #[test]
@@ -236,7 +233,8 @@ fn results_find_their_tools() {
 
 #[test]
 fn a_thought_that_came_in_part_is_completed() {
-    let messages = [delta("s1", "It may "), step("s1", "It may rain."), delta("s2", "Or"), step("s2", "Or not.")];
+    let messages =
+        [delta("s1", "It may "), step("s1", "It may rain."), delta("s2", "Or"), step("s2", "Or not.")];
     assert_eq!(show(GREY, true, &messages), "It may rain.\nOr not.\n");
 }
 
@@ -248,7 +246,8 @@ fn a_thought_in_other_words_than_were_shown_is_shown_whole() {
 
 #[test]
 fn errors_are_told_in_words_and_on_a_line_of_their_own() {
-    let messages = [start(), sentence("It is", false), error(2, "The model is gone."), error(1, "Mind the gap.")];
+    let messages =
+        [start(), sentence("It is", false), error(2, "The model is gone."), error(1, "Mind the gap.")];
     let expected = "> Why?\nIt is\nerror: The model is gone. (503)\nnote: Mind the gap.\n";
     assert_eq!(show(Style::Plain, true, &messages), expected);
     assert!(show(EYES, true, &messages).contains("\x1b[31merror: The model is gone. (503)\x1b[0m\n"));
@@ -284,7 +283,8 @@ fn nothing_from_the_network_steers_the_terminal() {
         assert_eq!(control, None, "{shown:?}");
     }
     let coloured = show(EYES, true, &messages);
-    let ours_removed = ["\x1b[2m", "\x1b[31m", "\x1b[0m"].iter().fold(coloured, |out, code| out.replace(code, ""));
+    let ours_removed =
+        ["\x1b[2m", "\x1b[31m", "\x1b[0m"].iter().fold(coloured, |out, code| out.replace(code, ""));
     assert!(!ours_removed.contains('\x1b'), "{ours_removed:?}");
 }
 

@@ -249,9 +249,9 @@ async fn the_endpoints_words_are_cut_and_never_hold_a_key_or_what_was_said() {
         failure(&model(vec![Endpoint { key: Key::new(key), ..known(&server) }])).await.message
     };
     let masked = tell(&format!("the key {key} is not\nfor this model")).await;
-    assert!(masked.ends_with("the key *** is not for this model"), "{masked}");
+    assert!(masked.contains(": the key *** is not for this model;"), "{masked}");
     let cut = tell(&"x".repeat(10_000)).await;
-    assert_eq!(cut.matches('x').count(), 300);
+    assert!(cut.contains(&"x".repeat(300)) && !cut.contains(&"x".repeat(301)), "{cut}");
     // The prompt is "Hello".
     let repeated = tell("bad input: 'Hello'").await;
     assert!(repeated.contains("HTTP 400") && !repeated.contains("Hello"), "{repeated}");

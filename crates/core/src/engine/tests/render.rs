@@ -131,15 +131,16 @@ fn body(body: &Body, names: &mut Names) -> String {
                 .as_deref()
                 .map_or(String::new(), |id| format!(" about {}", names.shorten(id)));
             let again = if error.recoverable { ", recoverable" } else { "" };
-            format!("error {}{again}{about}: {}", error.code, error.message)
+            let kind = if error.severity == 2 { "error" } else { "notice" };
+            format!("{kind} {}{again}{about}: {}", error.code, error.message)
         }
         Body::ReasoningStep(step) => {
             format!(
-                "step {} {} of {}: {:?}",
+                "step {} {} of {}: {}",
                 step.step_index,
                 names.shorten(&step.id),
                 step.previous_id,
-                step.content
+                quoted(&step.content)
             )
         }
         Body::ReasoningDelta(delta) => {
@@ -149,14 +150,19 @@ fn body(body: &Body, names: &mut Names) -> String {
         Body::AssistantSentence(sentence) => {
             let last = if sentence.is_final == Some(true) { ", final" } else { "" };
             format!(
-                "sentence {}{last} of {}: {:?}",
+                "sentence {}{last} of {}: {}",
                 sentence.sequence,
                 names.shorten(&sentence.previous_id),
-                sentence.text
+                quoted(&sentence.text)
             )
         }
         Body::AssistantMessage(whole) => {
-            format!("whole {} to {}: {:?}", names.shorten(&whole.id), whole.previous_id, whole.content)
+            format!(
+                "whole {} to {:?}: {}",
+                names.shorten(&whole.id),
+                whole.previous_id,
+                quoted(&whole.content)
+            )
         }
         Body::ToolUseRequest(request) => {
             let parameters = serde_json::Value::Object(request.parameters.clone());
@@ -171,11 +177,19 @@ fn body(body: &Body, names: &mut Names) -> String {
             let request = names.shorten(&result.request_id);
             match &result.result {
                 Some(value) if result.success => format!("result of {request}: {value}"),
-                _ => format!("failure of {request}: {}", result.error_code.as_deref().unwrap_or("?")),
+                _ => format!(
+                    "failure of {request}: {}, {}",
+                    result.error_code.as_deref().unwrap_or("?"),
+                    result.error_message.as_deref().unwrap_or("?")
+                ),
             }
         }
         Body::Configuration(configuration) => {
-            format!("configuration, seen {}", configuration.last_sequence_seen.unwrap_or_default())
+            let features = configuration.features.clone().unwrap_or_default().join(" ");
+            format!(
+                "configuration, seen {}: {features}",
+                configuration.last_sequence_seen.unwrap_or_default()
+            )
         }
         Body::TurnMeta(meta) => {
             let answer = meta.answer_id.as_deref().map_or("-".to_owned(), |id| names.shorten(id));
@@ -185,6 +199,9 @@ fn body(body: &Body, names: &mut Names) -> String {
                 let _ = write!(line, " {}+{} tokens,", tokens(meta.input_tokens), tokens(meta.output_tokens));
             }
             let _ = write!(line, " thinking {} ms of {} ms", meta.thinking_ms, meta.total_ms);
+            if let Some(effort) = &meta.effort {
+                let _ = write!(line, ", effort {effort}");
+            }
             if meta.interrupted {
                 line.push_str(", interrupted");
             }
@@ -198,10 +215,10 @@ fn prompt(prompt: &Prompt) -> String {
     let mut lines = String::new();
     for message in &prompt.messages {
         let line = match message {
-            Message::System(text) => format!("system {text:?}"),
-            Message::User(text) => format!("user {text:?}"),
+            Message::System(text) => format!("system {}", quoted(text)),
+            Message::User(text) => format!("user {}", quoted(text)),
             Message::Assistant { text, reasoning, calls } => {
-                let mut line = format!("assistant {text:?}");
+                let mut line = format!("assistant {}", quoted(text));
                 if let Some(reasoning) = reasoning {
                     let _ = write!(line, " thought {reasoning:?}");
                 }
@@ -210,9 +227,20 @@ fn prompt(prompt: &Prompt) -> String {
                 }
                 line
             }
-            Message::Tool { content, .. } => format!("tool {content:?}"),
+            Message::Tool { content, .. } => format!("tool {}", quoted(content)),
         };
         let _ = write!(lines, "\n      | {line}");
     }
     lines
+}
+
+/// A text as it is, or its ends where it is long.
+fn quoted(text: &str) -> String {
+    let length = text.chars().count();
+    if length <= 300 {
+        return format!("{text:?}");
+    }
+    let first: String = text.chars().take(20).collect();
+    let last: String = text.chars().skip(length - 20).collect();
+    format!("{first:?} … {last:?}, {length} characters")
 }

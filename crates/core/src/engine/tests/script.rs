@@ -10,8 +10,9 @@
 //!
 //! What follows a title up to the next one is one conversation. Between two lines the engine is woken whenever it asks
 //! for it; what it does then is shown under a line `TIME wakes`. The store confirms everything at once unless
-//! `store=slow` is set: then `stored 3` and `unstored 3` say how the store answered. `model …` speaks for the last request,
-//! `model 2 …` for request 2. Texts are JSON strings.
+//! `store=slow` is set: then `stored 3` and `unstored 3` say how the store answered, `stored all` confirms all that it was
+//! given so far. `model …` speaks for the last request, `model 2 …` for request 2. Texts are JSON strings, `"ab"*3` is
+//! `"ababab"`.
 
 use super::render::{Names, Show, output};
 use crate::engine::Engine;
@@ -21,11 +22,12 @@ use crate::engine::settings::{Interruption, Settings, Visibility};
 use crate::model::{Chunk, Failure, Finish, ToolCall, ToolSpec, Usage};
 use crate::time::Time;
 use crate::wire::body::{
-    Body, Configuration, ControlStop, ControlVariation, StopType, ToolUseResult, UserMessage, VariationMode,
+    Acknowledgement, AudioChunk, Body, Commentary, Configuration, ControlStop, ControlVariation, StartAnswer,
+    StopType, ToolConsent, ToolUseResult, UserMessage, VariationMode,
 };
 use crate::wire::{Envelope, Malformed};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -96,6 +98,9 @@ fn set(pair: &str, settings: &mut Settings, show: &mut Show, slow_store: &mut bo
         "conversation_tokens" => settings.budget.conversation.tokens = Some(number()),
         "conversation_tool_calls" => settings.budget.conversation.tool_calls = Some(number() as u32),
         "conversation_seconds" => settings.budget.conversation.seconds = Some(number()),
+        "effort" => settings.effort = Some(value.to_owned()),
+        "step_chars" => settings.step_chars = number() as usize,
+        "agent_name" => settings.agent_name = value.to_owned(),
         "secret" => settings.secrets = Secrets::new([value.to_owned()]),
         "store" => *slow_store = value == "slow",
         "show" => {
@@ -129,6 +134,8 @@ struct Player {
     names: Names,
     stanzas: BTreeMap<String, i32>,
     last_request: u64,
+    /// What the store was given and has not confirmed.
+    unconfirmed: BTreeSet<Ticket>,
 }
 
 impl Player {
@@ -141,6 +148,7 @@ impl Player {
             names: Names::default(),
             stanzas: BTreeMap::new(),
             last_request: 0,
+            unconfirmed: BTreeSet::new(),
         };
         // The first state is the same for all.
         player.drain(Time(START));
@@ -162,7 +170,11 @@ impl Player {
             );
         }
         let _ = writeln!(written, "{line}");
-        if let Some(input) = self.input(&words[1..], line) {
+        if words[1..] == ["stored", "all"] {
+            for ticket in std::mem::take(&mut self.unconfirmed) {
+                self.engine.handle(now, Input::Stored { ticket, success: true });
+            }
+        } else if let Some(input) = self.input(&words[1..], line) {
             self.engine.handle(now, input);
         }
         written.push_str(&self.drain(now));
@@ -178,10 +190,12 @@ impl Player {
             if let Some(line) = output(&next, self.show, &mut self.names) {
                 let _ = writeln!(written, "    {line}");
             }
-            if let Output::Save { ticket, .. } = next
-                && !self.slow_store
-            {
-                self.engine.handle(now, Input::Stored { ticket, success: true });
+            if let Output::Save { ticket, .. } = next {
+                if self.slow_store {
+                    self.unconfirmed.insert(ticket);
+                } else {
+                    self.engine.handle(now, Input::Stored { ticket, success: true });
+                }
             }
         }
         written
@@ -192,8 +206,11 @@ impl Player {
         Some(match words.as_slice() {
             ["passes"] => return None,
             ["drains"] => Input::Drain,
-            ["stored", ticket] => Input::Stored { ticket: Ticket(number(ticket)), success: true },
-            ["unstored", ticket] => Input::Stored { ticket: Ticket(number(ticket)), success: false },
+            [how @ ("stored" | "unstored"), ticket] => {
+                let ticket = Ticket(number(ticket));
+                self.unconfirmed.remove(&ticket);
+                Input::Stored { ticket, success: *how == "stored" }
+            }
             ["model", rest @ ..] => self.model(rest, line),
             ["tool", run, rest @ ..] => {
                 let outcome = match rest {
@@ -263,14 +280,16 @@ impl Player {
             })
         };
         match *words {
-            ["says", id, text] => user_message(id, None, text, None),
+            ["says", id, text] => user_message(&self.names.full(id), None, text, None),
             ["says", id, text, "after", previous] => {
                 user_message(id, Some(self.names.full(previous)), text, None)
             }
             ["says", id, text, "with", "attachments"] => user_message(id, None, text, Some(json!(["a.png"]))),
+            ["says", id, text, "without", "attachments"] => user_message(id, None, text, Some(json!([]))),
             ["stops"] => stop(None, StopType::Generation),
             ["stops", "all"] => stop(None, StopType::All),
             ["stops", "speech"] => stop(None, StopType::Speech),
+            ["stops", "all", target] => stop(Some(self.names.full(target)), StopType::All),
             ["stops", target] => stop(Some(self.names.full(target)), StopType::Generation),
             ["regenerates", target] => variation(target, VariationMode::Regenerate, None),
             ["continues", target] => variation(target, VariationMode::Continue, None),
@@ -288,8 +307,32 @@ impl Player {
                 error_code: None,
                 error_message: None,
             }),
+            ["sends", "commentary", id] => Body::Commentary(Commentary {
+                id: id.to_owned(),
+                message_id: "m1".to_owned(),
+                conversation_id,
+                content: "Well.".to_owned(),
+                commentary_type: None,
+            }),
+            ["sends", "acknowledgement"] => Body::Acknowledgement(Acknowledgement {
+                conversation_id,
+                acknowledged_stanza_id: -1,
+                success: true,
+            }),
+            ["sends", "start"] => Body::StartAnswer(StartAnswer {
+                id: "am_forged".to_owned(),
+                previous_id: "m1".to_owned(),
+                conversation_id,
+                answer_type: None,
+                planned_sentence_count: None,
+            }),
+            ["consents", request] => Body::ToolConsent(ToolConsent {
+                request_id: self.names.full(request),
+                conversation_id,
+                allow: true,
+            }),
             ["sends", "type", kind] => Body::Unknown(number(kind) as u16),
-            ["sends", "audio"] => Body::AudioChunk(crate::wire::body::AudioChunk {
+            ["sends", "audio"] => Body::AudioChunk(AudioChunk {
                 conversation_id,
                 format: "pcm".to_owned(),
                 sequence: 1,
@@ -321,6 +364,12 @@ impl Player {
             ["counts", input, output] => {
                 Ok(Chunk::Usage(Usage { input: number(input), output: number(output), ..Usage::default() }))
             }
+            ["counts", input, output, "thinking", reasoning] => Ok(Chunk::Usage(Usage {
+                input: number(input),
+                output: number(output),
+                reasoning: Some(number(reasoning)),
+                cached: None,
+            })),
             ["finishes"] => Ok(Chunk::Finish(Finish::Stop)),
             ["finishes", "length"] => Ok(Chunk::Finish(Finish::Length)),
             ["finishes", "filtered"] => Ok(Chunk::Finish(Finish::Filtered)),
@@ -398,6 +447,11 @@ fn plain(word: &str) -> String {
         let value: String =
             serde_json::from_str(&format!("\"{value}")).unwrap_or_else(|_| panic!("bad string: {word}"));
         return format!("{key}={value}");
+    }
+    if let Some((text, times)) = word.rsplit_once("\"*")
+        && let Ok(times) = times.parse()
+    {
+        return plain(&format!("{text}\"")).repeat(times);
     }
     if word.starts_with('"') {
         return serde_json::from_str(word).unwrap_or_else(|_| panic!("bad string: {word}"));

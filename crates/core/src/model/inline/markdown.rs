@@ -81,6 +81,14 @@ impl Markdown {
         self.mode = Mode::Plain;
     }
 
+    /// The line ends, but the span that is open goes on.
+    pub(super) fn feed_line_end_in_span(&mut self) {
+        self.settle();
+        let span = self.mode;
+        self.feed('\n');
+        self.mode = span;
+    }
+
     /// The next character.
     pub(super) fn feed(&mut self, c: char) {
         let leading = matches!(self.line, Line::Blank | Line::Leading);
@@ -135,8 +143,8 @@ impl Markdown {
         self.mode = match self.mode {
             Mode::FenceOpening(mark, length) => Mode::Fence(mark, length),
             Mode::Fence(..) if self.line == Line::Closing => Mode::Plain,
-            // An empty line ends the paragraph, and with it every span.
-            Mode::Span(_) if self.line == Line::Blank => Mode::Plain,
+            // A span may go on by the book, but a lone backtick is more common than a span of two lines.
+            Mode::Span(_) => Mode::Plain,
             mode => mode,
         };
         self.line = Line::Blank;
@@ -160,8 +168,7 @@ mod tests {
         assert_eq!(mode_behind("a `b`"), Mode::Plain);
         assert_eq!(mode_behind("a ``b` c"), Mode::Span(2));
         assert_eq!(mode_behind("a ``b` c``"), Mode::Plain);
-        assert_eq!(mode_behind("a `b\nc"), Mode::Span(1));
-        assert_eq!(mode_behind("a `b\n \nc"), Mode::Plain);
+        assert_eq!(mode_behind("a `b\nc"), Mode::Plain);
         assert_eq!(mode_behind("a \\`b"), Mode::Plain);
         assert_eq!(mode_behind("`a\\` b"), Mode::Plain);
     }
@@ -179,7 +186,7 @@ mod tests {
         assert_eq!(mode_behind("1. ```\n  x"), Mode::Fence('`', 3));
         assert_eq!(mode_behind("> ```\n> x\n> ```\n"), Mode::Plain);
         assert_eq!(mode_behind("```a``` b\n"), Mode::Plain);
-        assert_eq!(mode_behind("a ```b\n"), Mode::Span(3));
+        assert_eq!(mode_behind("a ```b"), Mode::Span(3));
         assert_eq!(mode_behind("a ~~~b\n"), Mode::Plain);
     }
 }

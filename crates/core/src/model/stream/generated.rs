@@ -62,6 +62,9 @@ struct Story {
 
 const THOUGHT: char = 'R';
 const SPOKEN: char = 'A';
+/// Stands right before a tag. A line end has to follow the tag then: within one line it could not be told from a
+/// quotation, and models do write one.
+const LONE_BACKTICK: &str = "\nthe ` key ";
 
 impl Story {
     fn new(seed: u64) -> Self {
@@ -124,9 +127,8 @@ impl Story {
                 }
             }
             None if self.options.starts_inside => {
-                let thought = self.prose(THOUGHT);
-                self.thoughts += &thought;
-                content = thought + "</think>" + self.dice.pick(&["", "\n", "\n\n"]);
+                let (thought, gap) = self.thought_and_gap();
+                content = thought + "</think>" + gap;
             }
             None => self.hidden_block(&mut content),
         }
@@ -152,10 +154,28 @@ impl Story {
     }
 
     fn hidden_block(&mut self, content: &mut String) {
-        let thought = self.prose(THOUGHT);
-        self.thoughts += &thought;
+        let mut start = self.dice.pick(&["", "\n"]);
+        if !self.answer.is_empty() && self.dice.one_in(3) {
+            *content += LONE_BACKTICK;
+            self.answer += LONE_BACKTICK;
+            start = "\n";
+        }
+        self.thoughts += start;
+        let (thought, gap) = self.thought_and_gap();
         let tag = self.dice.pick(&["think", "thinking"]);
-        *content += &format!("<{tag}>{thought}</{tag}>{}", self.dice.pick(&["", "\n", " \n"]));
+        *content += &format!("<{tag}>{start}{thought}</{tag}>{gap}");
+    }
+
+    /// A thought, and the white space behind its end.
+    fn thought_and_gap(&mut self) -> (String, &'static str) {
+        let mut thought = self.prose(THOUGHT);
+        let mut gap = self.dice.pick(&["", "\n", " \n"]);
+        if self.dice.one_in(3) {
+            thought += LONE_BACKTICK;
+            gap = "\n";
+        }
+        self.thoughts += &thought;
+        (thought, gap)
     }
 
     /// A text with words that occur nowhere else; begins with one and ends with a line end.
@@ -181,6 +201,7 @@ impl Story {
                 5 => format!("{word} quotes `` a ` {tag} b`` "),
                 6 => format!("{word} the ` key\n\n"),
                 7 => format!("{word} \\` escaped "),
+                9 => format!("{word} quotes `{tag} and {word} and on and on` "),
                 8 => format!("{word} writes <tool_call> in prose "),
                 11 => format!("{word}:\n```xml\n{tag}\n ` x\n```\n"),
                 12 => format!("{word}:\n~~~\n{tag} ```\n~~~\n"),

@@ -1,0 +1,214 @@
+//! What holds whatever happens. The rules themselves are in `world.rs`, which looks at every output.
+
+use super::world::{World, settings};
+use crate::engine::event::{Input, Output};
+use crate::engine::settings::Settings;
+use crate::model::{Chunk, Finish, Message};
+use crate::wire::body::{Body, Configuration, UserMessage};
+use crate::wire::{self, Envelope};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use serde_json::Map;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+fn play(choice: u8, actions: &[[u8; 4]]) -> World {
+    let mut world = World::new(settings(choice), choice);
+    for &action in actions {
+        world.act(action);
+    }
+    world.settle();
+    world
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// Numbers, audiences, the store, acknowledgements, answers, steps and ends: see `World::look_at` and `settle`.
+    #[test]
+    fn the_rules_hold_whatever_happens(choice: u8, actions in vec(any::<[u8; 4]>(), 0..150)) {
+        play(choice, &actions);
+    }
+
+    #[test]
+    fn equal_seeds_and_inputs_give_equal_outputs(choice: u8, actions in vec(any::<[u8; 4]>(), 0..80)) {
+        prop_assert_eq!(play(choice, &actions).log, play(choice, &actions).log);
+    }
+
+    #[test]
+    fn how_a_stream_is_cut_changes_nothing(
+        thinking in prose(), answer in prose(),
+        cuts in vec(any::<prop::sample::Index>(), 0..20), more in vec(any::<prop::sample::Index>(), 0..20),
+    ) {
+        let whole = said(&[&thinking], &[&answer]);
+        let cut = said(&pieces(&thinking, &cuts), &pieces(&answer, &more));
+        prop_assert_eq!(&whole, &cut);
+        let (steps, sentences) = whole;
+        prop_assert_eq!(sentences.concat(), answer.trim());
+        prop_assert!(steps.len() <= thinking.chars().count() / 2 + 1, "never one step per token");
+    }
+
+    #[test]
+    fn live_pieces_joined_are_the_step_and_come_at_most_ten_times_a_second(
+        chunks in vec((prose(), 0_u64..300), 1..30),
+    ) {
+        let mut world = World::new(Settings { conversation: "room".to_owned(), ..Settings::default() }, 1);
+        let features = Some(vec!["streaming".to_owned(), "reasoning_deltas".to_owned()]);
+        packet(&mut world, 1, Body::Configuration(Configuration { features, ..Configuration::default() }));
+        ask(&mut world, 2, "q1");
+        let (mut time, mut moments, mut seen) = (0, Vec::new(), world.log.len());
+        for (text, pause) in chunks {
+            world.model(1, Ok(Chunk::Reasoning(text)));
+            world.confirm(usize::MAX, true);
+            for millisecond in 0..=pause {
+                world.pass(Duration::from_millis(u64::from(millisecond > 0)));
+                world.confirm(usize::MAX, true);
+                moments.extend(bodies(&world.log[seen..]).map(|body| (time + millisecond, body)));
+                seen = world.log.len();
+            }
+            time += pause;
+        }
+        world.model(1, Ok(Chunk::Text("So.".to_owned())));
+        world.confirm(usize::MAX, true);
+        moments.extend(bodies(&world.log[seen..]).map(|body| (time, body)));
+        let mut joined = BTreeMap::<String, String>::new();
+        let mut sent = Vec::new();
+        for (at, body) in moments {
+            match body {
+                Body::ReasoningDelta(delta) => {
+                    joined.entry(delta.id).or_default().push_str(&delta.delta);
+                    sent.push(at);
+                }
+                Body::ReasoningStep(step) => {
+                    // What completes a step may come early, and whoever saw nothing of it needs no piece.
+                    if let Some(joined) = joined.get(&step.id) {
+                        prop_assert_eq!(joined, &step.content);
+                        sent.pop();
+                    }
+                }
+                _ => {}
+            }
+        }
+        for pair in sent.windows(2) {
+            prop_assert!(pair[1] - pair[0] >= 100, "{sent:?}");
+        }
+    }
+}
+
+/// Text of several sentences, paragraphs and points.
+fn prose() -> impl Strategy<Value = String> {
+    let piece = prop::sample::select(vec![
+        "word",
+        " ",
+        ". ",
+        "3.14",
+        "\n",
+        "\n\n",
+        "Dr. No",
+        "1. ",
+        "- ",
+        "!",
+        "?\"",
+        "…",
+        "e.g. ",
+        "六。",
+        "😀",
+        "`a.b`",
+        "```\n",
+        "https://a.b/c.d ",
+        "the",
+        "A ",
+        "long enough to matter ",
+    ]);
+    vec(piece, 0..40).prop_map(|pieces| pieces.concat())
+}
+
+fn pieces<'a>(text: &'a str, cuts: &[prop::sample::Index]) -> Vec<&'a str> {
+    let borders: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
+    let mut at: Vec<usize> =
+        cuts.iter().filter(|_| !borders.is_empty()).map(|cut| *cut.get(&borders)).collect();
+    at.extend([0, text.len()]);
+    at.sort_unstable();
+    at.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect()
+}
+
+/// The steps and sentences that come of a stream.
+fn said(thinking: &[&str], answer: &[&str]) -> (Vec<String>, Vec<String>) {
+    let mut world = World::new(Settings { conversation: "room".to_owned(), ..Settings::default() }, 1);
+    ask(&mut world, 1, "q1");
+    for &text in thinking {
+        world.model(1, Ok(Chunk::Reasoning(text.to_owned())));
+    }
+    for &text in answer {
+        world.model(1, Ok(Chunk::Text(text.to_owned())));
+    }
+    world.model(1, Ok(Chunk::Finish(Finish::Stop)));
+    world.settle();
+    let (mut steps, mut sentences) = (Vec::new(), Vec::new());
+    for body in bodies(&world.log) {
+        match body {
+            Body::ReasoningStep(step) => steps.push(step.content),
+            Body::AssistantSentence(sentence) => sentences.push(sentence.text),
+            _ => {}
+        }
+    }
+    (steps, sentences)
+}
+
+fn bodies(log: &[Output]) -> impl Iterator<Item = Body> {
+    log.iter().filter_map(|output| match output {
+        Output::Send { bytes, .. } => {
+            wire::decode(bytes, &wire::Limits::default()).ok().map(|read| read.body)
+        }
+        _ => None,
+    })
+}
+
+fn packet(world: &mut World, stanza: i32, body: Body) {
+    let envelope = Envelope { stanza, conversation: None, meta: Map::new(), body };
+    world.handle(Input::Received { from: "anna".to_owned(), envelope: Ok(envelope) });
+    world.confirm(usize::MAX, true);
+}
+
+fn ask(world: &mut World, stanza: i32, id: &str) {
+    let body = Body::UserMessage(UserMessage {
+        id: id.to_owned(),
+        previous_id: None,
+        conversation_id: String::new(),
+        content: format!("Question {id}"),
+        timestamp: None,
+        attachments: None,
+    });
+    packet(world, stanza, body);
+}
+
+/// Memory is estimated by how long the engine is when written out: whatever it holds is in there.
+#[test]
+fn thousands_of_messages_leave_memory_bounded_and_seldom_change_the_beginning_of_a_prompt() {
+    let messages = if cfg!(feature = "slow") { 10_000 } else { 2_800 };
+    let mut world = World::new(Settings { conversation: "room".to_owned(), ..Settings::default() }, 1);
+    let (mut sizes, mut changes, mut before) = (Vec::new(), 0, Vec::<Message>::new());
+    for count in 1..=messages {
+        world.pass(Duration::from_millis(200));
+        ask(&mut world, count, &format!("q{count}"));
+        world.model(1, Ok(Chunk::Reasoning("Well. ".repeat(5))));
+        world.model(1, Ok(Chunk::Text(format!("Answer {count} is this. And that."))));
+        for output in std::mem::take(&mut world.log) {
+            if let Output::Generate { prompt, .. } = output {
+                changes += i32::from(!prompt.messages.starts_with(&before));
+                before = prompt.messages;
+            }
+        }
+        world.model(1, Ok(Chunk::Finish(Finish::Stop)));
+        world.confirm(usize::MAX, true);
+        if count > messages / 4 * 3 && count % 25 == 0 {
+            sizes.push(format!("{:?}", world.engine).len());
+        }
+    }
+    world.settle();
+    // What is oldest is forgotten a quarter at once, so it goes up and down.
+    let (first, last) = sizes.split_at(sizes.len() / 2);
+    let (first, last) = (first.iter().max(), last.iter().max());
+    assert!(last < first.map(|size| size + size / 20).as_ref() && last < Some(&500_000), "{sizes:?}");
+    assert!(changes <= messages / 40, "the beginning changed {changes} times");
+}

@@ -1,0 +1,477 @@
+//! A room full of people who do anything at any time, a model and a store that do as well; and the rules that hold
+//! whatever they do. Actions are four bytes each, so that properties and the fuzz target (`fuzz/`) share them.
+//!
+//! Every output is looked at when it comes; a broken rule panics and says which.
+
+use super::sotto_core::engine::Engine;
+use super::sotto_core::engine::event::{
+    Input, Output, Participant, Recipients, RequestId, RunId, Ticket, ToolOutcome, Transcript,
+};
+use super::sotto_core::engine::people::Audience;
+use super::sotto_core::engine::record::Record;
+use super::sotto_core::engine::settings::{Interruption, Settings};
+use super::sotto_core::model::{Chunk, Failure, Finish, ToolCall, ToolSpec, Usage};
+use super::sotto_core::time::Time;
+use super::sotto_core::wire::body::{
+    Body, Configuration, ControlStop, ControlVariation, StopType, UserMessage, VariationMode,
+};
+use super::sotto_core::wire::{self, Envelope, Malformed};
+use serde_json::{Map, Value};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+/// Who is there.
+const PEOPLE: [&str; 3] = ["anna", "bob", "carl"];
+/// Stands in every thought and nowhere else.
+const THOUGHT: char = 'Ψ';
+const THOUGHTS: [&str; 6] =
+    ["Ψ", "Ψ so. Ψ then.\n\n", "ΨΨ", "1. Ψ first\n2. Ψ second\n", "Ψ the key is opense", "same Ψ"];
+const WORDS: [&str; 8] =
+    ["", " ", "One. ", "Two and", " 3.14 e.g. four! ", "\n\n", "fünf 😀 六。", "```\nx = 1;\n```\n"];
+const FEATURES: [&str; 4] = ["streaming", "reasoning_deltas", "turn_meta", "reasoning_steps"];
+
+/// One answer, as far as it has come.
+#[derive(Debug, Default)]
+struct Answer {
+    sentences: i32,
+    text: String,
+    transcript: String,
+    transcribing: Option<bool>,
+    last: bool,
+    /// What the store was told.
+    stored: Option<String>,
+}
+
+pub(super) struct World {
+    pub(super) engine: Engine,
+    pub(super) log: Vec<Output>,
+    now: Time,
+    stanzas: [i32; 3],
+    draining: bool,
+    /// What the store has not answered, oldest first, and what it has.
+    unconfirmed: VecDeque<Ticket>,
+    confirmed: BTreeSet<Ticket>,
+    records: BTreeMap<Ticket, Record>,
+    tickets_of_stanzas: BTreeMap<i32, Ticket>,
+    numbers: BTreeSet<i32>,
+    last_number: i32,
+    last_kept: BTreeMap<Audience, i32>,
+    request: Option<RequestId>,
+    runs: BTreeSet<RunId>,
+    accepted: usize,
+    ends_stored: usize,
+    ended: usize,
+    ends_of: BTreeMap<String, usize>,
+    accepted_messages: BTreeSet<String>,
+    /// Which message a client's stanza was, and which have been acknowledged.
+    sent_as: BTreeMap<(String, i32), String>,
+    acknowledged: BTreeSet<String>,
+    acknowledgements: BTreeSet<(String, i32)>,
+    answers: BTreeMap<String, Answer>,
+    steps: BTreeMap<String, i32>,
+}
+
+/// Settings under which much happens soon. The first byte of an action sequence chooses between them.
+pub(super) fn settings(choice: u8) -> Settings {
+    let tool = ToolSpec { name: "clock".into(), description: "tells".into(), parameters: Value::Null };
+    let mut settings = Settings {
+        conversation: "room".to_owned(),
+        tools: vec![tool],
+        max_tool_rounds: 2,
+        tool_timeout: Duration::from_secs(1),
+        max_thinking: Duration::from_secs(2),
+        max_thinking_chars: 60,
+        max_answer_chars: 300,
+        step_chars: 20,
+        ..Settings::default()
+    };
+    settings.limits.waiting = 4;
+    if choice & 1 != 0 {
+        settings.interruption = Interruption::Queue;
+    }
+    if choice & 2 != 0 {
+        settings.greeting = Some("Welcome. Ask.".to_owned());
+    }
+    if choice & 4 != 0 {
+        settings.budget.turn.seconds = Some(3);
+        settings.budget.turn.tool_calls = Some(2);
+        settings.budget.conversation.tokens = Some(5_000);
+    }
+    settings
+}
+
+impl World {
+    pub(super) fn new(settings: Settings, seed: u8) -> Self {
+        let mut world = Self {
+            engine: Engine::new(settings, [seed; 32], Time(1_000_000)),
+            log: Vec::new(),
+            now: Time(1_000_000),
+            stanzas: [0; 3],
+            draining: false,
+            unconfirmed: VecDeque::new(),
+            confirmed: BTreeSet::new(),
+            records: BTreeMap::new(),
+            tickets_of_stanzas: BTreeMap::new(),
+            numbers: BTreeSet::new(),
+            last_number: 0,
+            last_kept: BTreeMap::new(),
+            request: None,
+            runs: BTreeSet::new(),
+            accepted: 0,
+            ends_stored: 0,
+            ended: 0,
+            ends_of: BTreeMap::new(),
+            accepted_messages: BTreeSet::new(),
+            sent_as: BTreeMap::new(),
+            acknowledged: BTreeSet::new(),
+            acknowledgements: BTreeSet::new(),
+            answers: BTreeMap::new(),
+            steps: BTreeMap::new(),
+        };
+        world.drain();
+        world
+    }
+
+    /// Does something. Any four bytes mean something.
+    pub(super) fn act(&mut self, [what, who, a, b]: [u8; 4]) {
+        let index = usize::from(who) % PEOPLE.len();
+        match what % 24 {
+            0..=2 => {
+                let id = format!("m{}", a % 16);
+                let content = format!("{} {}", WORDS[2], b % 4);
+                let previous_id = (b & 64 != 0).then(|| self.some_id(b));
+                let stanza = self.send(index, user_message(id.clone(), previous_id, content));
+                self.sent_as.insert((PEOPLE[index].to_owned(), stanza), id);
+            }
+            3 => {
+                let (from, id) = (PEOPLE[index].to_owned(), format!("c{}", a % 8));
+                self.handle(Input::Chat { from, id, text: WORDS[usize::from(b) % WORDS.len()].to_owned() });
+            }
+            4 => {
+                let stop_type = [StopType::Generation, StopType::All, StopType::Speech][usize::from(a % 3)];
+                let target_id = (b & 1 != 0).then(|| self.some_id(b));
+                let stop = ControlStop { conversation_id: String::new(), target_id, reason: None, stop_type };
+                self.send(index, Body::ControlStop(stop));
+            }
+            5 | 6 => {
+                let mode = [VariationMode::Regenerate, VariationMode::Edit, VariationMode::Continue];
+                let variation = ControlVariation {
+                    conversation_id: String::new(),
+                    target_id: self.some_id(b),
+                    mode: mode[usize::from(a % 3)],
+                    new_content: (a & 4 == 0).then(|| format!("edited {b}")),
+                };
+                self.send(index, Body::ControlVariation(variation));
+            }
+            7 => {
+                let listed = |bit: &usize| a & (1 << bit) != 0;
+                let features = (0..FEATURES.len()).filter(listed).map(|bit| FEATURES[bit].to_owned());
+                let features = (b & 1 == 0).then(|| features.collect());
+                self.send(index, Body::Configuration(Configuration { features, ..Configuration::default() }));
+            }
+            8 => {
+                let malformed = Malformed { reason: "broken".into(), stanza: None, kind: None, id: None };
+                self.handle(Input::Received { from: PEOPLE[index].to_owned(), envelope: Err(malformed) });
+            }
+            9 if a & 1 == 0 => self.handle(Input::Left { identity: PEOPLE[index].to_owned() }),
+            9 => {
+                let identity = PEOPLE[index].to_owned();
+                self.handle(Input::Joined(Participant { name: identity.to_uppercase(), identity }));
+            }
+            10 | 11 => {
+                self.model(a, Ok(Chunk::Reasoning(THOUGHTS[usize::from(b) % THOUGHTS.len()].to_owned())));
+            }
+            12..=14 => self.model(a, Ok(Chunk::Text(WORDS[usize::from(b) % WORDS.len()].to_owned()))),
+            15 => {
+                let name = if b & 1 == 0 { "clock" } else { "sundial" }.to_owned();
+                let arguments = if b & 2 == 0 { Ok(Map::new()) } else { Err("[".to_owned()) };
+                self.model(a, Ok(Chunk::ToolCall(ToolCall { id: format!("call{b}"), name, arguments })));
+            }
+            16 => {
+                let usage = Usage { input: u64::from(b), output: u64::from(a), ..Usage::default() };
+                self.model(a, Ok(Chunk::Usage(usage)));
+            }
+            17 => {
+                let finish = [Finish::Stop, Finish::ToolCalls, Finish::Length, Finish::Filtered];
+                self.model(a, Ok(Chunk::Finish(finish[usize::from(b % 4)])));
+            }
+            18 => self.model(a, Err(Failure { message: "broken".to_owned(), recoverable: b & 1 == 0 })),
+            19 => {
+                let known = self.runs.iter().nth(usize::from(a) % 3).copied();
+                let outcome = match b % 3 {
+                    0 => ToolOutcome::Done(Value::from(b)),
+                    1 => ToolOutcome::Failed("broken".to_owned()),
+                    _ => ToolOutcome::InvalidParameters("wrong".to_owned()),
+                };
+                self.tool(known.unwrap_or(RunId(u64::from(b))), outcome);
+            }
+            20 | 21 => self.confirm(usize::from(a) % 4 + 1, b % 8 != 0),
+            22 => self.pass(Duration::from_millis(u64::from(a) * 10)),
+            _ if a == 0 && b == 0 => {
+                self.draining = true;
+                self.handle(Input::Drain);
+            }
+            _ => self.confirm(usize::MAX, true),
+        }
+    }
+
+    /// Lets everything come to its end, and checks what must be true then.
+    pub(super) fn settle(&mut self) {
+        for _ in 0..1_000 {
+            self.confirm(usize::MAX, true);
+            if let Some(request) = self.request.take() {
+                self.handle(Input::Model { request, result: Ok(Chunk::Finish(Finish::Stop)) });
+            } else if let Some(&run) = self.runs.first() {
+                self.tool(run, ToolOutcome::Done(Value::Null));
+            } else if self.unconfirmed.is_empty() {
+                break;
+            }
+        }
+        assert!(self.engine.is_idle(), "it comes to its end");
+        assert_eq!(self.engine.poll_timeout(), None, "nothing is waited for when nothing is under way");
+        assert_eq!(self.ended, self.ends_stored, "every end is stored once");
+        if !self.draining {
+            assert_eq!(self.ended, self.accepted, "everything accepted ends exactly once");
+            for message in &self.accepted_messages {
+                assert!(self.ends_of.contains_key(message), "{message} ends");
+            }
+        }
+        for (id, answer) in &self.answers {
+            assert!(answer.last, "{id} has a last sentence");
+            assert_eq!(answer.stored.as_ref(), Some(&answer.text), "{id} is stored as it was said");
+            assert_eq!(answer.transcript, answer.text, "the transcript of {id} is the answer");
+            assert_ne!(answer.transcribing, Some(true), "the transcript of {id} has ended");
+        }
+    }
+
+    /// Time passes; the engine is woken when it asks for it.
+    pub(super) fn pass(&mut self, duration: Duration) {
+        let until = self.now + duration;
+        while let Some(due) = self.engine.poll_timeout().filter(|&due| due <= until) {
+            self.now = self.now.max(due);
+            self.handle(Input::Wake);
+            assert!(self.engine.poll_timeout().is_none_or(|next| next > due), "waking makes progress");
+        }
+        self.now = until;
+    }
+
+    pub(super) fn handle(&mut self, input: Input) {
+        self.engine.handle(self.now, input);
+        self.drain();
+    }
+
+    fn send(&mut self, index: usize, body: Body) -> i32 {
+        self.stanzas[index] += 1;
+        let stanza = self.stanzas[index];
+        let envelope = Envelope { stanza, conversation: None, meta: Map::new(), body };
+        self.handle(Input::Received { from: PEOPLE[index].to_owned(), envelope: Ok(envelope) });
+        stanza
+    }
+
+    /// The model speaks, now and then for a request that is over.
+    pub(super) fn model(&mut self, chance: u8, result: Result<Chunk, Failure>) {
+        let request = match self.request {
+            Some(request) if !chance.is_multiple_of(16) => request,
+            _ => RequestId(u64::from(chance % 8)),
+        };
+        if self.request == Some(request) && matches!(result, Ok(Chunk::Finish(_)) | Err(_)) {
+            self.request = None;
+        }
+        self.handle(Input::Model { request, result });
+    }
+
+    fn tool(&mut self, run: RunId, outcome: ToolOutcome) {
+        self.runs.remove(&run);
+        self.handle(Input::Tool { run, outcome });
+    }
+
+    /// The store answers for the oldest records.
+    pub(super) fn confirm(&mut self, count: usize, success: bool) {
+        for _ in 0..count.min(self.unconfirmed.len()) {
+            let Some(ticket) = self.unconfirmed.pop_front() else { return };
+            self.confirmed.insert(ticket);
+            match self.records.remove(&ticket) {
+                Some(Record::Message { id, .. }) if success => {
+                    self.accepted += 1;
+                    self.accepted_messages.insert(id);
+                }
+                Some(Record::Variation { .. }) if success => self.accepted += 1,
+                _ => {}
+            }
+            self.handle(Input::Stored { ticket, success });
+        }
+    }
+
+    /// The id of some message or answer, or of none.
+    fn some_id(&self, chance: u8) -> String {
+        let answers = self.answers.len();
+        match (usize::from(chance) / 2) % (answers + 17) {
+            index if index < 16 => format!("m{index}"),
+            16 => "nothing".to_owned(),
+            index => self.answers.keys().nth(index - 17).cloned().unwrap_or_default(),
+        }
+    }
+
+    fn drain(&mut self) {
+        while let Some(output) = self.engine.poll() {
+            self.look_at(&output);
+            self.log.push(output);
+        }
+    }
+
+    fn look_at(&mut self, output: &Output) {
+        match output {
+            Output::Save { ticket, record, .. } => {
+                self.unconfirmed.push_back(*ticket);
+                self.look_at_record(*ticket, record);
+                self.records.insert(*ticket, record.clone());
+            }
+            Output::Send { to, bytes } => {
+                let envelope = wire::decode(bytes, &wire::Limits::default()).expect("readable");
+                let first = match to {
+                    Recipients::Everyone => None,
+                    Recipients::Only(identities) => {
+                        Some(identities.first().expect("a packet goes to someone"))
+                    }
+                };
+                self.look_at_packet(&envelope, first);
+            }
+            Output::Transcript(transcript) => self.look_at_transcript(transcript),
+            Output::Generate { request, .. } => {
+                assert_eq!(self.request, None, "one request at a time");
+                self.request = Some(*request);
+            }
+            Output::CancelGenerate(request) => {
+                assert_eq!(self.request.take(), Some(*request), "what is cancelled was running");
+            }
+            Output::RunTool { run, .. } => assert!(self.runs.insert(*run), "each run is a new one"),
+            Output::CancelTool(run) => assert!(self.runs.remove(run), "what is cancelled was running"),
+            Output::TurnEnded(report) => {
+                self.ended += 1;
+                assert!(self.ended <= self.accepted, "only what was accepted ends");
+                *self.ends_of.entry(report.message.clone()).or_default() += 1;
+                self.steps.remove(&report.message);
+            }
+            Output::State(_) | Output::Count(_) => {}
+        }
+    }
+
+    fn look_at_record(&mut self, ticket: Ticket, record: &Record) {
+        match record {
+            Record::Stanza { number, audience, bytes } => {
+                let envelope = wire::decode(bytes, &wire::Limits::default()).expect("readable");
+                assert_eq!(envelope.stanza, *number);
+                let previous = envelope.meta.get("sotto.prev").and_then(Value::as_i64);
+                let expected = self.last_kept.insert(audience.clone(), *number).unwrap_or(0);
+                assert_eq!(previous, Some(expected.into()), "no hole in what {audience:?} gets");
+                self.tickets_of_stanzas.insert(*number, ticket);
+                self.look_at_kept(&envelope.body);
+            }
+            Record::Answer { message, answer, text, .. } => {
+                self.ends_stored += usize::from(message.is_some());
+                if let Some(answer) = answer {
+                    let stored = &mut self.answers.entry(answer.clone()).or_default().stored;
+                    assert_eq!(stored.replace(text.clone()), None, "an answer is stored once");
+                }
+            }
+            Record::Message { .. } | Record::Variation { .. } => {}
+        }
+    }
+
+    fn look_at_kept(&mut self, body: &Body) {
+        match body {
+            Body::StartAnswer(start) => {
+                let answer = self.answers.entry(start.id.clone()).or_default();
+                assert_eq!(answer.sentences, 0, "an answer starts once, before its sentences");
+            }
+            Body::AssistantSentence(sentence) => {
+                assert!(!sentence.text.contains(THOUGHT), "reasoning is never said");
+                let answer = self.answers.get_mut(&sentence.previous_id).expect("a sentence has a start");
+                assert!(!answer.last, "nothing follows the last sentence");
+                answer.sentences += 1;
+                assert_eq!(sentence.sequence, answer.sentences);
+                answer.text.push_str(&sentence.text);
+                answer.last = sentence.is_final == Some(true);
+            }
+            Body::ReasoningStep(step) => {
+                let index = self.steps.entry(step.previous_id.clone()).or_default();
+                *index += 1;
+                assert_eq!(step.step_index, *index, "steps are counted from 1 for each answer");
+            }
+            _ => {}
+        }
+    }
+
+    fn look_at_packet(&mut self, envelope: &Envelope, to: Option<&String>) {
+        let number = envelope.stanza;
+        assert!(self.numbers.insert(number), "no number is used twice");
+        // What failed in the store is told past everything that waits for the store.
+        if !matches!(&envelope.body, Body::ErrorMessage(error) if error.code == 501) {
+            assert!(number < self.last_number, "numbers only go down");
+            self.last_number = number;
+        }
+        if envelope.meta.contains_key("sotto.prev") {
+            let ticket =
+                self.tickets_of_stanzas.remove(&number).expect("what is kept was handed to the store");
+            assert!(self.confirmed.contains(&ticket), "nothing goes out before the store has answered");
+        }
+        match &envelope.body {
+            Body::Acknowledgement(acknowledgement) => {
+                let key = (to.expect("to one").clone(), acknowledgement.acknowledged_stanza_id);
+                if acknowledgement.success
+                    && let Some(id) = self.sent_as.get(&key)
+                {
+                    self.acknowledged.insert(id.clone());
+                }
+                assert!(self.acknowledgements.insert(key), "a stanza is acknowledged once");
+            }
+            Body::StartAnswer(start) => self.answers_what_was_acknowledged(&start.previous_id),
+            Body::ReasoningStep(step) => self.answers_what_was_acknowledged(&step.previous_id),
+            _ => {}
+        }
+    }
+
+    fn answers_what_was_acknowledged(&self, message: &str) {
+        let by_packet = message.starts_with('m');
+        assert!(
+            !by_packet || self.acknowledged.contains(message),
+            "{message} is acknowledged before it is answered"
+        );
+    }
+
+    fn look_at_transcript(&mut self, transcript: &Transcript) {
+        let segment = match transcript {
+            Transcript::Begin { segment }
+            | Transcript::Delta { segment, .. }
+            | Transcript::End { segment } => segment,
+        };
+        // Errors are told so too; they are no answers.
+        if segment.starts_with("err_") {
+            return;
+        }
+        let answer = self.answers.entry(segment.clone()).or_default();
+        match transcript {
+            Transcript::Begin { .. } => assert_eq!(answer.transcribing.replace(true), None, "it begins once"),
+            Transcript::Delta { text, .. } => {
+                assert!(!text.contains(THOUGHT), "reasoning is never transcribed");
+                assert_eq!(answer.transcribing, Some(true), "it has begun and not ended");
+                answer.transcript.push_str(text);
+            }
+            Transcript::End { .. } => {
+                assert_eq!(answer.transcribing.replace(false), Some(true), "it ends once");
+            }
+        }
+    }
+}
+
+fn user_message(id: String, previous_id: Option<String>, content: String) -> Body {
+    let conversation_id = String::new();
+    Body::UserMessage(UserMessage {
+        id,
+        previous_id,
+        conversation_id,
+        content,
+        timestamp: None,
+        attachments: None,
+    })
+}

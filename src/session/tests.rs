@@ -1,0 +1,287 @@
+//! A session between ports made of channels: what it carries, in which order, and what it survives.
+
+use super::*;
+use crate::store::memory::Memory;
+use futures_util::future::ready;
+use futures_util::stream::{self, BoxStream};
+use futures_util::{FutureExt, StreamExt};
+use serde_json::{Map, Value, json};
+use sotto_core::engine::event::{AgentState, Recipients, ToolOutcome};
+use sotto_core::model::{Chunk, Failure, Finish, Prompt, ToolCall, ToolSpec};
+use sotto_core::wire::body::{Body, UserMessage};
+use sotto_core::wire::{Envelope, Limits};
+use std::sync::Mutex;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+/// Far above what anything here takes.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A model that says what it is told to, request by request; a request without words never ends.
+#[derive(Default)]
+struct Scripted(Mutex<Vec<Vec<Line>>>);
+
+enum Line {
+    Say(Chunk),
+    Wait(oneshot::Receiver<()>),
+    Panic,
+}
+
+impl Scripted {
+    fn new(answers: impl IntoIterator<Item = Vec<Line>>) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(answers.into_iter().collect())))
+    }
+}
+
+impl Model for Scripted {
+    fn answer(&self, _: Prompt) -> BoxStream<'static, Result<Chunk, Failure>> {
+        let mut answers = self.0.lock().expect("no test panics while it holds the lock");
+        if answers.is_empty() {
+            return stream::pending().boxed();
+        }
+        let lines = stream::iter(answers.remove(0)).then(|line| async {
+            match line {
+                Line::Say(chunk) => Some(Ok(chunk)),
+                Line::Wait(go_on) => {
+                    let _ = go_on.await;
+                    None
+                }
+                Line::Panic => panic!("this is what the test is about"),
+            }
+        });
+        lines.filter_map(ready).boxed()
+    }
+}
+
+fn says(text: &str) -> Vec<Line> {
+    vec![Line::Say(Chunk::Text(text.to_owned())), Line::Say(Chunk::Finish(Finish::Stop))]
+}
+
+/// A tool that panics.
+struct Broken;
+
+impl Tools for Broken {
+    fn specs(&self) -> Vec<ToolSpec> {
+        vec![ToolSpec { name: "broken".to_owned(), description: String::new(), parameters: json!({}) }]
+    }
+
+    fn run(&self, _: &str, _: Map<String, Value>, _: Duration) -> BoxFuture<'static, ToolOutcome> {
+        async { panic!("this is what the test is about") }.boxed()
+    }
+}
+
+/// A store that answers when the test says so.
+#[derive(Default)]
+struct Slow(Mutex<Vec<oneshot::Sender<bool>>>);
+
+impl Store for Slow {
+    fn append(&self, _: &str, _: Vec<Record>, _: bool) -> BoxFuture<'static, Result<(), StoreError>> {
+        let (answer, answered) = oneshot::channel();
+        self.0.lock().expect("no test panics while it holds the lock").push(answer);
+        async move {
+            if answered.await.unwrap_or(false) {
+                Ok(())
+            } else {
+                Err(StoreError("the disk is full".to_owned()))
+            }
+        }
+        .boxed()
+    }
+}
+
+impl Slow {
+    /// Answers the oldest batch that waits, as soon as there is one.
+    async fn answer(&self, success: bool) {
+        let next = || {
+            let mut waiting = self.0.lock().expect("no test panics while it holds the lock");
+            (!waiting.is_empty()).then(|| waiting.remove(0))
+        };
+        let answer = loop {
+            match next() {
+                Some(answer) => break answer,
+                None => tokio::task::yield_now().await,
+            }
+        };
+        let _ = answer.send(success);
+    }
+}
+
+/// The other end of a session.
+struct Bench {
+    events: mpsc::Sender<RoomEvent>,
+    commands: mpsc::Receiver<RoomCommand>,
+    shutdown: watch::Sender<bool>,
+    metrics: Arc<Metrics>,
+    session: JoinHandle<End>,
+    stanza: i32,
+}
+
+impl Bench {
+    fn start(model: Arc<dyn Model>) -> Self {
+        Self::with_store(model, Arc::new(Memory::default()))
+    }
+
+    fn with_store(model: Arc<dyn Model>, store: Arc<dyn Store>) -> Self {
+        let (events, for_session) = mpsc::channel(16);
+        let (from_session, commands) = mpsc::channel(16);
+        let room = Room { name: "room".to_owned(), events: for_session, commands: from_session };
+        let metrics = Arc::new(Metrics::default());
+        let ports = Ports { model, tools: Arc::new(Broken), store, metrics: Arc::clone(&metrics) };
+        let settings =
+            Settings { conversation: "room".to_owned(), tools: Broken.specs(), ..Settings::default() };
+        let options = Options { settings, limits: Limits::default(), drain: PATIENCE, log_content: false };
+        let (shutdown, leaving) = watch::channel(false);
+        let session = tokio::spawn(run(room, options, ports, leaving));
+        Self { events, commands, shutdown, metrics, session, stanza: 0 }
+    }
+
+    async fn write(&mut self, id: &str) {
+        self.stanza += 1;
+        let body = Body::UserMessage(UserMessage {
+            id: id.to_owned(),
+            previous_id: None,
+            conversation_id: String::new(),
+            content: "Hello".to_owned(),
+            timestamp: None,
+            attachments: None,
+        });
+        let envelope = Envelope { stanza: self.stanza, conversation: None, meta: Map::new(), body };
+        let packet = RoomEvent::Packet { from: "anna".to_owned(), bytes: wire::encode(&envelope) };
+        self.events.send(packet).await.expect("the session runs");
+    }
+
+    /// The next message that is sent.
+    async fn next(&mut self) -> Body {
+        loop {
+            let command =
+                timeout(PATIENCE, self.commands.recv()).await.expect("in time").expect("the session runs");
+            if let RoomCommand::Send { bytes, .. } = command {
+                return wire::decode(&bytes, &Limits::default()).expect("ours is readable").body;
+            }
+        }
+    }
+
+    /// What is sent up to the end of an answer: its text, and the code of an error if there was one.
+    async fn answer(&mut self) -> (String, Option<i32>) {
+        let mut text = String::new();
+        loop {
+            match self.next().await {
+                Body::AssistantSentence(sentence) => {
+                    text.push_str(&sentence.text);
+                    if sentence.is_final == Some(true) {
+                        return (text, None);
+                    }
+                }
+                Body::ErrorMessage(error) => return (text, Some(error.code)),
+                _ => {}
+            }
+        }
+    }
+
+    async fn end(self) -> End {
+        timeout(PATIENCE, self.session).await.expect("in time").expect("a session never panics")
+    }
+}
+
+#[tokio::test]
+async fn a_message_is_acknowledged_and_answered() {
+    let mut bench = Bench::start(Scripted::new([says("Hello. And welcome.")]));
+    assert_eq!(
+        bench.commands.recv().await,
+        Some(RoomCommand::State(AgentState::Listening)),
+        "before any packet"
+    );
+    bench.write("m1").await;
+    assert!(matches!(bench.next().await, Body::Acknowledgement(ack) if ack.success));
+    assert_eq!(bench.answer().await, ("Hello. And welcome.".to_owned(), None));
+    assert!(bench.metrics.text().contains("sotto_turns_total{kind=\"answered\"} 1"));
+}
+
+#[tokio::test]
+async fn garbage_is_answered_to_its_sender_alone() {
+    let mut bench = Bench::start(Scripted::new([]));
+    bench
+        .events
+        .send(RoomEvent::Packet { from: "eve".to_owned(), bytes: vec![0xc1] })
+        .await
+        .expect("it runs");
+    loop {
+        if let Some(RoomCommand::Send { to, .. }) = bench.commands.recv().await {
+            assert_eq!(to, Recipients::Only(vec!["eve".to_owned()]));
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_panics_fails_one_answer_and_no_more() {
+    let mut bench = Bench::start(Scripted::new([vec![Line::Panic], says("Here I am again.")]));
+    bench.write("m1").await;
+    assert_eq!(bench.answer().await.1, Some(503));
+    bench.write("m2").await;
+    assert_eq!(bench.answer().await, ("Here I am again.".to_owned(), None));
+    assert_eq!(bench.metrics.panics.get(), 1);
+}
+
+#[tokio::test]
+async fn a_tool_that_panics_is_told_to_the_model() {
+    let call = ToolCall { id: "c1".to_owned(), name: "broken".to_owned(), arguments: Ok(Map::new()) };
+    let calls = vec![Line::Say(Chunk::ToolCall(call)), Line::Say(Chunk::Finish(Finish::ToolCalls))];
+    let mut bench = Bench::start(Scripted::new([calls, says("It is broken.")]));
+    bench.write("m1").await;
+    let failure = loop {
+        if let Body::ToolUseResult(result) = bench.next().await {
+            break result;
+        }
+    };
+    assert_eq!((failure.success, failure.error_code.as_deref()), (false, Some("execution_error")));
+    assert_eq!(bench.answer().await, ("It is broken.".to_owned(), None));
+}
+
+#[tokio::test]
+async fn a_shutdown_lets_the_running_answer_finish() {
+    let (go_on, waits) = oneshot::channel();
+    let mut lines = vec![Line::Say(Chunk::Text("Half. And ".to_owned())), Line::Wait(waits)];
+    lines.extend(says("the rest."));
+    let mut bench = Bench::start(Scripted::new([lines]));
+    bench.write("m1").await;
+    while !matches!(bench.next().await, Body::StartAnswer(_)) {}
+    bench.shutdown.send_replace(true);
+    go_on.send(()).expect("the model waits");
+    assert_eq!(bench.answer().await, ("Half. And the rest.".to_owned(), None));
+    while bench.commands.recv().await.expect("it says goodbye") != RoomCommand::Leave {}
+    let (events, _) = mpsc::channel(1);
+    drop(std::mem::replace(&mut bench.events, events));
+    assert_eq!(bench.end().await, End::Left);
+}
+
+#[tokio::test]
+async fn nothing_is_acknowledged_before_it_is_stored() {
+    let store = Arc::new(Slow::default());
+    let mut bench = Bench::with_store(Scripted::new([says("Hello.")]), Arc::clone(&store) as Arc<dyn Store>);
+    bench.write("m1").await;
+    store.answer(false).await;
+    assert!(
+        matches!(bench.next().await, Body::ErrorMessage(error) if error.code == 501 && error.recoverable)
+    );
+    bench.write("m1").await;
+    store.answer(true).await;
+    assert!(matches!(bench.next().await, Body::Acknowledgement(ack) if ack.acknowledged_stanza_id == 2));
+    let answering = async {
+        loop {
+            store.answer(true).await;
+        }
+    };
+    tokio::select! {
+        answer = bench.answer() => assert_eq!(answer, ("Hello.".to_owned(), None)),
+        () = answering => {}
+    }
+}
+
+#[tokio::test]
+async fn the_end_of_the_room_is_the_end_of_the_session() {
+    let bench = Bench::start(Scripted::new([]));
+    bench.events.send(RoomEvent::Closed { reason: "deleted".to_owned() }).await.expect("the session runs");
+    assert_eq!(bench.end().await, End::Closed("deleted".to_owned()));
+}
