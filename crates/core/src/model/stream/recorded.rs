@@ -38,12 +38,13 @@ fn named_calls(mut chunks: Chunks) -> Chunks {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a test reads its own recordings, and sees that none is left out")]
 fn every_recorded_stream_is_understood_wherever_it_is_cut() {
     let mut seen = BTreeSet::new();
     let expected = expected();
     for file in fs::read_dir(RECORDED).expect("the recordings are part of the project") {
         let name = file.expect("the folder can be read").file_name().to_string_lossy().into_owned();
-        if name.ends_with(".md") {
+        if name == "README.md" {
             continue;
         }
         let body = fs::read(format!("{RECORDED}/{name}")).expect("a recording can be read");
