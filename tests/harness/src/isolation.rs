@@ -59,7 +59,7 @@ pub(crate) fn enter() {
     let mut command = if private { in_namespace(&executable) } else { Command::new(&executable) };
     command
         .args(env::args_os().skip(1))
-        .envs(tools::ALL.map(|tool| tool.find()))
+        .envs(tools::ALL.map(tools::Tool::find))
         .env(NETWORK, if private { "private" } else { "loopback" })
         .env(DIRECTORY, &directory)
         .env("SSL_CERT_FILE", authority::certificate(&directory));
