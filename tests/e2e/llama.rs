@@ -1,5 +1,5 @@
 //! The agent in front of llama.cpp's real server with the scripted Qwen3: its template, its tokenizer, its parser.
-//! What the model says is in tests/python/scripted_qwen3.toml.
+//! What the model says is in `tests/python/scripted_qwen3.toml`.
 
 use std::fs;
 
