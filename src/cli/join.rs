@@ -32,7 +32,7 @@ pub async fn run(arguments: Arguments, config: Config) -> anyhow::Result<()> {
     }
     // Whoever asks meanwhile waits for the model, not for us to come.
     let joined = while_it_lasts(app.join(&arguments.room, shutdown), app.get_to_know_the_model());
-    match joined.await? {
+    match Box::pin(joined).await? {
         End::Left => Ok(()),
         End::Closed(reason) => bail!("the room is over: {reason}"),
     }

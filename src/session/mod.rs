@@ -278,10 +278,10 @@ impl Session {
         let conversation = &self.room.name;
         match record {
             Record::Message { id, from, text, .. } => {
-                info!(conversation, message_id = id, from, text, "asked")
+                info!(conversation, message_id = id, from, text, "asked");
             }
             Record::Answer { message, text, .. } => {
-                info!(conversation, message_id = message, text, "answered")
+                info!(conversation, message_id = message, text, "answered");
             }
             _ => {}
         }
@@ -342,12 +342,11 @@ async fn sleep_or_never(until: Option<Instant>) {
 
 /// Ready when a shutdown was asked for and its time is over.
 async fn time_to_go(shutdown: &mut watch::Receiver<bool>, leave_by: Option<Instant>, drain: Duration) {
-    let leave_by = match leave_by {
-        Some(leave_by) => leave_by,
-        None => {
-            asked_to_leave(shutdown).await;
-            Instant::now() + drain
-        }
+    let leave_by = if let Some(leave_by) = leave_by {
+        leave_by
+    } else {
+        asked_to_leave(shutdown).await;
+        Instant::now() + drain
     };
     sleep_until(leave_by).await;
 }

@@ -69,7 +69,7 @@ impl Llama {
         let first_line = spawn_blocking(|| BufReader::new(output).lines().next());
         let first_line = timeout(PATIENCE, first_line).await.expect("llama.cpp's server starts in time");
         let Ok(Some(Ok(url))) = first_line else {
-            panic!("llama.cpp's server does not start; see {}", log.display());
+            panic!("llama.cpp's server does not start; see {}", log.display())
         };
         let http = reqwest::Client::builder().no_proxy().build().expect("an HTTP client needs nothing");
         Self { process, url, http }
