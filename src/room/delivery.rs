@@ -161,7 +161,8 @@ impl Delivery {
         self.events.max_capacity().div_ceil(4)
     }
 
-    fn drop_one(&mut self, from: &str) {
+    /// Something of this sender's is dropped; it will be told.
+    pub(super) fn drop_one(&mut self, from: &str) {
         self.counts.overflowed.add_one();
         let packets = self.dropped.entry(from.to_owned()).or_default();
         *packets = packets.saturating_add(1);

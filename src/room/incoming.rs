@@ -7,13 +7,14 @@
 use super::budget::ByteBudget;
 use super::counts::Counts;
 use super::delivery::Delivery;
+use super::order::{Order, Overflow, Sent};
 use super::senders::{Attribution, Origin};
 use super::streams::{Content, Progress, Streams};
 use super::{LEGACY_CHAT_TOPIC, StreamLimits};
 use crate::ports::RoomEvent;
 use livekit::participant;
 use livekit::prelude::{RemoteParticipant, RoomEvent as LiveKitEvent};
-use livekit::{ConnectionState, DisconnectReason, ParticipantKind, Room};
+use livekit::{ConnectionState, DisconnectReason, ParticipantKind, Room, StreamReader};
 use livekit_protocol::data_stream::Header;
 use serde::Deserialize;
 use sotto_core::engine::event::Participant;
@@ -34,6 +35,7 @@ pub(super) struct Incoming {
     counts: Arc<Counts>,
     delivery: Delivery,
     streams: Streams,
+    order: Order,
     attribution: Attribution,
     /// Who has joined, as the session knows it; until when to wait for those who were not announced yet.
     people: BTreeMap<String, Option<Instant>>,
@@ -78,6 +80,7 @@ impl Incoming {
             allow_anonymous: rules.allow_anonymous,
             delivery: Delivery::new(told, rules.budget.clone(), rules.counts.clone()),
             counts: rules.counts,
+            order: Order::new(&rules.limits, rules.budget.clone()),
             streams: Streams::new(rules.limits, rules.budget),
             attribution: Attribution::default(),
             people: BTreeMap::new(),
@@ -111,13 +114,19 @@ impl Incoming {
 
     fn next_expiry(&self) -> Option<Instant> {
         let unannounced = self.people.values().copied().flatten();
-        unannounced.chain(self.streams.next_expiry()).chain(self.attribution.next_expiry()).min()
+        let others = [self.streams.next_expiry(), self.order.next_expiry(), self.attribution.next_expiry()];
+        unannounced.chain(others.into_iter().flatten()).min()
     }
 
     async fn expire(&mut self) {
         let now = Instant::now();
-        for (from, reason) in self.streams.expire(now) {
+        for (from, stream, reason) in self.streams.expire(now) {
             self.refuse(&from, reason);
+            self.order.give_up(&from, &stream);
+            self.release(&from);
+        }
+        for from in self.order.expired(now) {
+            self.release(&from);
         }
         let never_announced = |until: &Option<Instant>| until.is_some_and(|until| until <= now);
         let gone = self.people.iter().filter(|(_, until)| never_announced(until));
@@ -150,15 +159,18 @@ impl Incoming {
             {
                 self.chat(participant.identity().as_str(), message.id, message.message);
             }
-            // Streams are put together from their packets; the SDK's readers are closed, so that it keeps nothing.
-            LiveKitEvent::ByteStreamOpened { reader, .. } => {
+            // Streams are put together from their packets; the SDK's readers are closed, so that it keeps nothing. They
+            // come in step with the parts, though.
+            LiveKitEvent::ByteStreamOpened { reader, participant_identity: from, .. } => {
                 if let Some(reader) = reader.take() {
                     reader.closer().close();
+                    self.stream_opened(from.as_str(), &reader.info().id);
                 }
             }
-            LiveKitEvent::TextStreamOpened { reader, .. } => {
+            LiveKitEvent::TextStreamOpened { reader, participant_identity: from, .. } => {
                 if let Some(reader) = reader.take() {
                     reader.closer().close();
+                    self.stream_opened(from.as_str(), &reader.info().id);
                 }
             }
             // Deprecated for their lack of comfort, but only these say who sent each part.
@@ -169,12 +181,15 @@ impl Incoming {
             #[allow(deprecated)]
             LiveKitEvent::StreamChunkReceived { chunk, participant_identity: from } => {
                 let progress = self.streams.chunk(&from, &chunk, Instant::now());
-                self.advance(&from, progress);
+                self.advance(&from, &chunk.stream_id, progress);
             }
             #[allow(deprecated)]
             LiveKitEvent::StreamTrailerReceived { trailer, participant_identity: from } => {
                 let progress = self.streams.trailer(&from, &trailer);
-                self.advance(&from, progress);
+                self.advance(&from, &trailer.stream_id, progress);
+                // Whatever it was, nothing more comes of it.
+                self.order.give_up(&from, &trailer.stream_id);
+                self.release(&from);
             }
             LiveKitEvent::Reconnecting => self.attribution.connection_changed(),
             LiveKitEvent::Reconnected => {
@@ -212,7 +227,7 @@ impl Incoming {
 
     fn gone(&mut self, participant: &RemoteParticipant) {
         let identity = participant.identity().to_string();
-        self.streams.forget(&identity);
+        self.forget_streams(&identity);
         self.agents.remove(&identity);
         if !self.people.contains_key(&identity) {
             return;
@@ -237,8 +252,15 @@ impl Incoming {
         }
     }
 
+    /// What someone who is gone had begun will not be finished; what waited for it goes on.
+    fn forget_streams(&mut self, identity: &str) {
+        self.streams.forget(identity);
+        self.order.give_up_all(identity);
+        self.release(identity);
+    }
+
     fn left(&mut self, identity: String) {
-        self.streams.forget(&identity);
+        self.forget_streams(&identity);
         if self.people.remove(&identity).is_some() {
             self.delivery.tell(RoomEvent::Left { identity });
         }
@@ -310,23 +332,54 @@ impl Incoming {
             return;
         }
         let bytes = Arc::unwrap_or_clone(payload);
-        self.delivery.hand_over(from, bytes.len(), RoomEvent::Packet { from: from.to_owned(), bytes });
+        self.in_order(from, bytes.len(), RoomEvent::Packet { from: from.to_owned(), bytes });
     }
 
     fn chat(&mut self, from: &str, id: String, text: String) {
         if self.counts_as_sender(from) {
-            self.delivery.hand_over(from, text.len(), RoomEvent::Chat { from: from.to_owned(), id, text });
+            self.in_order(from, text.len(), RoomEvent::Chat { from: from.to_owned(), id, text });
+        }
+    }
+
+    /// Hands something over after all that its sender began before.
+    fn in_order(&mut self, from: &str, bytes: usize, event: RoomEvent) {
+        let joined = self.order.join(from, bytes, event);
+        self.joined_line(from, joined);
+    }
+
+    fn joined_line(&mut self, from: &str, joined: Result<(), Overflow>) {
+        if joined == Err(Overflow) {
+            self.delivery.drop_one(from);
+        }
+        self.release(from);
+    }
+
+    /// Hands over what this sender's line does not hold back any more.
+    fn release(&mut self, from: &str) {
+        while let Some(Sent { event, reserved }) = self.order.next(from, Instant::now()) {
+            self.delivery.hand_over_reserved(from, reserved, event);
         }
     }
 
     fn stream_begins(&mut self, from: &str, header: Header) {
-        if Streams::is_ours(&header) && self.counts_as_sender(from) {
-            let progress = self.streams.header(from, header, Instant::now());
-            self.advance(from, progress);
+        if !Streams::is_ours(&header) || !self.counts_as_sender(from) {
+            return;
+        }
+        let (stream, now) = (header.stream_id.clone(), Instant::now());
+        match self.streams.header(from, header, now) {
+            Progress::Pending => self.order.expect(from, &stream, now),
+            // It has no place in line; another of the same id may have one.
+            Progress::Refused(reason) => self.refuse(from, reason),
+            complete @ Progress::Complete(..) => self.advance(from, &stream, complete),
         }
     }
 
-    fn advance(&mut self, from: &str, progress: Progress) {
+    fn stream_opened(&mut self, from: &str, stream: &str) {
+        let progress = self.streams.opened(from, stream);
+        self.advance(from, stream, progress);
+    }
+
+    fn advance(&mut self, from: &str, stream: &str, progress: Progress) {
         match progress {
             Progress::Pending => {}
             Progress::Complete(content, reserved) => {
@@ -335,9 +388,14 @@ impl Incoming {
                     Content::Envelope(bytes) => RoomEvent::Packet { from: from_whom, bytes },
                     Content::Chat { id, text } => RoomEvent::Chat { from: from_whom, id, text },
                 };
-                self.delivery.hand_over_reserved(from, reserved, event);
+                let joined = self.order.arrive(from, stream, Sent { event, reserved });
+                self.joined_line(from, joined);
             }
-            Progress::Refused(reason) => self.refuse(from, reason),
+            Progress::Refused(reason) => {
+                self.refuse(from, reason);
+                self.order.give_up(from, stream);
+                self.release(from);
+            }
         }
     }
 

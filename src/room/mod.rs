@@ -9,6 +9,7 @@
 //! | `incoming` | what happens in the room → events; whose words count |
 //! | `senders` | who sent a packet before the server announced its sender |
 //! | `streams` | incoming streams, within limits |
+//! | `line`, `order` | each sender's words in the order in which they were begun |
 //! | `delivery` | events to the session, without waiting for it |
 //! | `budget` | bytes that may wait in this process |
 //! | `outgoing` | commands → packets, streams, attributes; the farewell |
@@ -21,6 +22,9 @@ mod budget;
 mod counts;
 mod delivery;
 mod incoming;
+/// Also for the client, to whom the SDK tells of streams the same way.
+pub(crate) mod line;
+mod order;
 mod outgoing;
 mod senders;
 /// Also for the client, whose agents send large envelopes the same way.

@@ -15,6 +15,8 @@ use tokio::time::Instant;
 
 /// Ids become message ids; a longer one is no id.
 const MAX_ID_BYTES: usize = 256;
+/// Streams of one sender whose turn has not come (see [`Streams::opened`]). They hold no content.
+const MOST_ANNOUNCED: usize = 256;
 /// Compressed content grows by at most this much between two looks at the limits.
 const INFLATE_STEP: usize = 16 * 1024;
 
@@ -53,7 +55,11 @@ enum Kind {
 #[derive(Debug)]
 struct Open {
     kind: Kind,
+    /// Its turn has come: everything that was sent before it has been seen, so that it counts.
+    counts: bool,
     declared: Option<u64>,
+    compressed: bool,
+    /// Made for the first chunk: it is large.
     inflater: Option<Decompress>,
     next_chunk: u64,
     bytes: Vec<u8>,
@@ -80,8 +86,21 @@ impl Streams {
         }
     }
 
+    /// The SDK tells of a stream's beginning before it tells of the parts of earlier ones, and once more, by its reader,
+    /// in step with the parts. Only then, or with its first part, does a stream count as open: those that were finished
+    /// before it was begun are finished here too.
+    pub(crate) fn opened(&mut self, from: &str, id: &str) -> Progress {
+        match self.count_in(from, id) {
+            Ok(()) => Progress::Pending,
+            Err(reason) => Progress::Refused(reason),
+        }
+    }
+
     /// A stream goes on. Chunks of unknown streams are ignored, and those in another's name are unknown.
     pub(crate) fn chunk(&mut self, from: &str, chunk: &Chunk, now: Instant) -> Progress {
+        if let Err(reason) = self.count_in(from, &chunk.stream_id) {
+            return Progress::Refused(reason);
+        }
         let limit = self.limits.bytes;
         let Some(stream) = self.open.get_mut(from).and_then(|streams| streams.get_mut(&chunk.stream_id))
         else {
@@ -131,16 +150,16 @@ impl Streams {
         oldest.map(|heard| heard + self.limits.idle)
     }
 
-    /// Forgets streams that stopped in the middle: whose they were, and why in words for them.
-    pub(crate) fn expire(&mut self, now: Instant) -> Vec<(String, String)> {
+    /// Forgets streams that stopped in the middle: whose they were, which, and why in words for their senders.
+    pub(crate) fn expire(&mut self, now: Instant) -> Vec<(String, String, String)> {
         let idle = self.limits.idle;
         let mut expired = Vec::new();
         for (from, streams) in &mut self.open {
-            streams.retain(|_, stream| {
+            streams.retain(|id, stream| {
                 let alive = now < stream.last_heard + idle;
                 if !alive {
                     let reason = format!("a stream was silent for {} s; send it again", idle.as_secs());
-                    expired.push((from.clone(), reason));
+                    expired.push((from.clone(), id.clone(), reason));
                 }
                 alive
             });
@@ -162,19 +181,21 @@ impl Streams {
         if streams.is_some_and(|streams| streams.contains_key(&id)) {
             return Err("a stream of this id is already open; use a new id".to_owned());
         }
-        let most = self.limits.open_per_participant;
-        if header.inline_content.is_none() && streams.is_some_and(|streams| streams.len() >= most) {
-            return Err(format!("at most {most} streams may be open at once; finish one first"));
+        let announced = streams.map_or(0, |streams| streams.values().filter(|stream| !stream.counts).count());
+        if header.inline_content.is_none() && announced >= MOST_ANNOUNCED {
+            return Err("too many streams were begun at once; finish them first".to_owned());
         }
-        let inflater = match CompressionType::try_from(header.compression) {
-            Ok(CompressionType::None) => None,
-            Ok(CompressionType::DeflateRaw) => Some(Decompress::new(false)),
+        let compressed = match CompressionType::try_from(header.compression) {
+            Ok(CompressionType::None) => false,
+            Ok(CompressionType::DeflateRaw) => true,
             Err(_) => return Err("this compression is not known; send the stream without".to_owned()),
         };
         let mut stream = Open {
             kind,
+            counts: false,
             declared: header.total_length,
-            inflater,
+            compressed,
+            inflater: None,
             next_chunk: 0,
             bytes: Vec::new(),
             reserved: self.budget.reservation(),
@@ -189,6 +210,24 @@ impl Streams {
         Ok(Progress::Pending)
     }
 
+    /// Lets a stream count as open, if it is there and does not yet; refuses it where too many do.
+    fn count_in(&mut self, from: &str, id: &str) -> Result<(), String> {
+        let most = self.limits.open_per_participant;
+        let Some(streams) = self.open.get_mut(from) else { return Ok(()) };
+        let counting = streams.values().filter(|stream| stream.counts).count();
+        match streams.get_mut(id) {
+            Some(stream) if !stream.counts && counting >= most => {
+                self.remove(from, id);
+                Err(format!("at most {most} streams may be open at once; finish one first"))
+            }
+            Some(stream) => {
+                stream.counts = true;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
     fn remove(&mut self, from: &str, id: &str) -> Option<Open> {
         let streams = self.open.get_mut(from)?;
         let stream = streams.remove(id);
@@ -201,7 +240,10 @@ impl Streams {
 
 impl Open {
     fn add(&mut self, content: &[u8], limit: usize) -> Result<(), String> {
-        let Some(mut inflater) = self.inflater.take() else { return self.store(content, limit) };
+        if !self.compressed {
+            return self.store(content, limit);
+        }
+        let mut inflater = self.inflater.take().unwrap_or_else(|| Decompress::new(false));
         let added = self.inflate(&mut inflater, content, limit);
         self.inflater = Some(inflater);
         added

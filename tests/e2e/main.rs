@@ -58,6 +58,7 @@ fn main() -> ExitCode {
             room::packets_of_other_topics_are_ignored,
             room::a_megabyte_both_ways,
             room::packets_and_streams_keep_their_order,
+            room::what_was_begun_first_is_heard_first,
             room::only_those_meant_get_it,
             room::chat_of_all_kinds_is_heard,
             room::stock_clients_read_the_transcript,

@@ -184,13 +184,44 @@ fn each_participant_has_so_many_streams() {
     let (mut streams, now) = (streams(), Instant::now());
     pending(streams.header("anna", envelope("1"), now));
     pending(streams.header("anna", chat("2"), now));
-    assert!(refused(streams.header("anna", envelope("3"), now)).contains("at most 2 streams"));
+    pending(streams.header("anna", envelope("3"), now));
+    pending(streams.opened("anna", "1"));
+    pending(streams.chunk("anna", &chunk("2", 0, b"a"), now));
+    assert!(refused(streams.opened("anna", "3")).contains("at most 2 streams"));
+    pending(streams.chunk("anna", &chunk("3", 0, b"a"), now));
+    pending(streams.header("anna", envelope("3b"), now));
+    assert!(refused(streams.chunk("anna", &chunk("3b", 0, b"a"), now)).contains("at most 2 streams"));
     pending(streams.header("boris", envelope("3"), now));
     assert!(refused(streams.header("boris", envelope("3"), now)).contains("already open"));
     // A short one is over before it counts.
     complete(streams.header("anna", Header { inline_content: Some(vec![1]), ..envelope("4") }, now));
     streams.forget("anna");
     pending(streams.header("anna", envelope("5"), now));
+}
+
+/// The SDK tells of the beginnings first; the readers and parts follow in step.
+#[test]
+fn any_number_may_be_sent_one_after_the_other() {
+    let (mut streams, now) = (streams(), Instant::now());
+    let ids: Vec<_> = (0..10).map(|number| number.to_string()).collect();
+    for id in &ids {
+        pending(streams.header("anna", envelope(id), now));
+    }
+    for id in &ids {
+        pending(streams.opened("anna", id));
+        pending(streams.chunk("anna", &chunk(id, 0, id.as_bytes()), now));
+        assert_eq!(complete(streams.trailer("anna", &trailer(id))), Content::Envelope(id.clone().into()));
+    }
+}
+
+#[test]
+fn beginnings_alone_are_bounded_too() {
+    let (mut streams, now) = (streams(), Instant::now());
+    for number in 0..MOST_ANNOUNCED {
+        pending(streams.header("anna", envelope(&number.to_string()), now));
+    }
+    assert!(refused(streams.header("anna", envelope("one more"), now)).contains("too many"));
+    pending(streams.header("boris", envelope("1"), now));
 }
 
 #[test]
@@ -203,7 +234,7 @@ fn silence_ends_a_stream() {
     assert_eq!(streams.next_expiry(), Some(start + LIMITS.idle));
     let expired = streams.expire(start + LIMITS.idle);
     assert_eq!(expired.len(), 1);
-    assert_eq!(expired[0].0, "anna");
+    assert_eq!((expired[0].0.as_str(), expired[0].1.as_str()), ("anna", "1"));
     assert_eq!(streams.next_expiry(), Some(later + LIMITS.idle));
     assert_eq!(complete(streams.trailer("boris", &trailer("1"))), Content::Envelope(b"b".to_vec()));
 }
