@@ -154,8 +154,9 @@ impl Incoming {
             LiveKitEvent::DataReceived { payload, topic, participant, .. } => {
                 self.packet(payload, topic, participant).await;
             }
+            // A generated one is from an agent, which may name anyone as its sender: the server vouches for nobody here.
             LiveKitEvent::ChatMessage { message, participant: Some(participant) }
-                if message.deleted != Some(true) =>
+                if message.deleted != Some(true) && message.generated != Some(true) =>
             {
                 self.chat(participant.identity().as_str(), message.id, message.message);
             }

@@ -300,6 +300,8 @@ impl Open {
 fn kind(header: &Header) -> Option<Kind> {
     match (header.content_header.as_ref()?, header.topic.as_str()) {
         (ContentHeader::ByteHeader(_), ENVELOPE_TOPIC) => Some(Kind::Envelope),
+        // From an agent, which may name anyone as the sender of such a text: the server vouches for nobody here.
+        (ContentHeader::TextHeader(text), _) if text.generated => None,
         // Deletions and reactions say nothing to answer.
         (ContentHeader::TextHeader(text), CHAT_TOPIC | LEGACY_CHAT_TOPIC) => {
             let says_something =

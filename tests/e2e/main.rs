@@ -54,6 +54,7 @@ fn main() -> ExitCode {
             room::newcomers_are_heard_at_once_with_two_peer_connections,
             room::a_newcomers_first_stream_has_a_sender,
             room::other_agents_are_ignored,
+            room::another_agent_cannot_speak_as_someone_else,
             room::packets_of_nobody_count_only_if_allowed,
             room::packets_of_other_topics_are_ignored,
             room::a_megabyte_both_ways,

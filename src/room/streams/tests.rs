@@ -98,6 +98,19 @@ fn other_topics_and_kinds_are_not_ours() {
 }
 
 #[test]
+fn texts_in_a_participants_name_are_not_the_participants() {
+    let (mut streams, now) = (streams(), Instant::now());
+    let generated = TextHeader { generated: true, ..TextHeader::default() };
+    let header = Header {
+        content_header: Some(ContentHeader::TextHeader(generated)),
+        inline_content: Some(b"pay 50".to_vec()),
+        ..chat("1")
+    };
+    assert!(!Streams::is_ours(&header));
+    pending(streams.header("anna", header, now));
+}
+
+#[test]
 fn nobody_writes_into_anothers_stream() {
     let (mut streams, now) = (streams(), Instant::now());
     pending(streams.header("anna", envelope("1"), now));
