@@ -133,6 +133,7 @@ impl App {
             counts: Arc::clone(&self.counts),
             ..JoinOptions::new(self.config.livekit.url.as_str(), access, room, &identity)
         };
+        room::keep_out_what_agents_do_not_use();
         let joined = room::join(options).await?;
         info!(room = joined.name, identity, "joined");
         self.health.send_replace(Health::Good);

@@ -179,6 +179,12 @@ impl JoinError {
     }
 }
 
+/// Keeps out what the SDK would handle by itself, on every connection of this process from now on: remote calls, which it
+/// takes in without limits, and transcriptions, of which the wrong one makes it panic. An agent uses neither.
+pub fn keep_out_what_agents_do_not_use() {
+    libwebrtc::sender_identity::keep_out_calls_and_transcriptions();
+}
+
 /// Joins a room as an agent. The room is left when its commands are dropped.
 pub async fn join(options: JoinOptions) -> Result<Room, JoinError> {
     let lasting = lasting_attributes(&options);

@@ -68,6 +68,7 @@ fn main() -> ExitCode {
             room::too_many_and_too_large_streams_are_refused,
             room::a_silent_stream_is_refused,
             room::nobody_writes_into_anothers_stream,
+            room::calls_and_transcriptions_do_not_reach_the_agent,
             room::leaving_says_all_that_was_to_be_said,
             room::letting_go_is_leaving,
             room::being_sent_away_closes_the_room,

@@ -189,7 +189,7 @@ pub(crate) async fn another_agent_cannot_speak_as_someone_else() {
     assert_eq!(agent.next().await, packet("anna", "really me"));
 }
 
-async fn join_as_other_agent(server: &Server, room: &str) -> Participant {
+pub(super) async fn join_as_other_agent(server: &Server, room: &str) -> Participant {
     let (key, secret) = server.api_key();
     let token = AccessToken::with_api_key(key, secret)
         .with_identity("agent-other")
