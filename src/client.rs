@@ -289,8 +289,8 @@ impl Client {
             #[allow(deprecated)]
             RoomEvent::StreamHeaderReceived { header, participant_identity: from } => {
                 let now = Instant::now();
-                for (_, _, reason) in self.streams.expire(now) {
-                    tracing::warn!("a large message of the agent is lost: {reason}");
+                for (_, _, refusal) in self.streams.expire(now) {
+                    tracing::warn!("a large message of the agent is lost: {}", refusal.reason);
                 }
                 if header.topic == ENVELOPE_TOPIC && self.is_agent(&from) {
                     let stream = header.stream_id.clone();
@@ -388,9 +388,9 @@ impl Client {
             Progress::Complete(Content::Envelope(bytes), _) => {
                 self.line.arrive(&(from.to_owned(), stream.to_owned()), bytes)
             }
-            Progress::Refused(reason) => {
+            Progress::Refused(refusal) => {
                 self.line.give_up(|(sender, id)| sender == from && id == stream);
-                tracing::warn!("a large message of the agent is lost: {reason}");
+                tracing::warn!("a large message of the agent is lost: {}", refusal.reason);
             }
             Progress::Complete(Content::Chat { .. }, _) | Progress::Pending => {}
         }

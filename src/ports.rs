@@ -46,6 +46,8 @@ pub enum RoomEvent {
         from: String,
         /// What was wrong and what to do.
         reason: String,
+        /// No rule was broken: the same may be taken another time.
+        for_now: bool,
     },
     /// Packets that were dropped because too much was waiting.
     Overflowed {

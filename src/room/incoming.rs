@@ -9,7 +9,7 @@ use super::counts::Counts;
 use super::delivery::Delivery;
 use super::order::{Order, Overflow, Sent};
 use super::senders::{Attribution, Origin};
-use super::streams::{Content, Progress, Streams};
+use super::streams::{Content, Progress, Refusal, Streams};
 use super::{LEGACY_CHAT_TOPIC, StreamLimits};
 use crate::ports::RoomEvent;
 use livekit::participant;
@@ -120,8 +120,8 @@ impl Incoming {
 
     async fn expire(&mut self) {
         let now = Instant::now();
-        for (from, stream, reason) in self.streams.expire(now) {
-            self.refuse(&from, reason);
+        for (from, stream, refusal) in self.streams.expire(now) {
+            self.refuse(&from, refusal);
             self.order.give_up(&from, &stream);
             self.release(&from);
         }
@@ -370,7 +370,7 @@ impl Incoming {
         match self.streams.header(from, header, now) {
             Progress::Pending => self.order.expect(from, &stream, now),
             // It has no place in line; another of the same id may have one.
-            Progress::Refused(reason) => self.refuse(from, reason),
+            Progress::Refused(refusal) => self.refuse(from, refusal),
             complete @ Progress::Complete(..) => self.advance(from, &stream, complete),
         }
     }
@@ -392,18 +392,21 @@ impl Incoming {
                 let joined = self.order.arrive(from, stream, Sent { event, reserved });
                 self.joined_line(from, joined);
             }
-            Progress::Refused(reason) => {
-                self.refuse(from, reason);
+            Progress::Refused(refusal) => {
+                self.refuse(from, refusal);
                 self.order.give_up(from, stream);
                 self.release(from);
             }
         }
     }
 
-    fn refuse(&mut self, from: &str, reason: String) {
+    fn refuse(&mut self, from: &str, refusal: Refusal) {
+        let Refusal { reason, for_now } = refusal;
         self.counts.refused_streams.add_one();
         tracing::debug!("a stream was refused: {reason}");
-        self.delivery.hand_over(from, reason.len(), RoomEvent::Refused { from: from.to_owned(), reason });
+        let bytes = reason.len();
+        let event = RoomEvent::Refused { from: from.to_owned(), reason, for_now };
+        self.delivery.hand_over(from, bytes, event);
     }
 
     /// Whether this sender is heard. One who is not yet announced joins with its first words.

@@ -34,8 +34,27 @@ pub(crate) enum Progress {
     Pending,
     /// The stream is complete; the reservation is for its bytes.
     Complete(Content, Reservation),
-    /// The stream broke a rule and is forgotten; in words for its sender.
-    Refused(String),
+    /// The stream is forgotten.
+    Refused(Refusal),
+}
+
+/// Why a stream was not taken in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    /// In words for its sender.
+    pub(crate) reason: String,
+    /// The same may be taken another time: no rule was broken.
+    pub(crate) for_now: bool,
+}
+
+impl Refusal {
+    fn for_good(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), for_now: false }
+    }
+
+    fn for_now(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), for_now: true }
+    }
 }
 
 /// The open streams of one room, by sender and stream id.
@@ -82,7 +101,7 @@ impl Streams {
         let Some(kind) = kind(&header) else { return Progress::Pending };
         match self.begin(from, kind, header, now) {
             Ok(progress) => progress,
-            Err(reason) => Progress::Refused(reason),
+            Err(refusal) => Progress::Refused(refusal),
         }
     }
 
@@ -92,14 +111,14 @@ impl Streams {
     pub(crate) fn opened(&mut self, from: &str, id: &str) -> Progress {
         match self.count_in(from, id) {
             Ok(()) => Progress::Pending,
-            Err(reason) => Progress::Refused(reason),
+            Err(refusal) => Progress::Refused(refusal),
         }
     }
 
     /// A stream goes on. Chunks of unknown streams are ignored, and those in another's name are unknown.
     pub(crate) fn chunk(&mut self, from: &str, chunk: &Chunk, now: Instant) -> Progress {
-        if let Err(reason) = self.count_in(from, &chunk.stream_id) {
-            return Progress::Refused(reason);
+        if let Err(refusal) = self.count_in(from, &chunk.stream_id) {
+            return Progress::Refused(refusal);
         }
         let limit = self.limits.bytes;
         let Some(stream) = self.open.get_mut(from).and_then(|streams| streams.get_mut(&chunk.stream_id))
@@ -115,13 +134,13 @@ impl Streams {
             stream.last_heard = now;
             stream.add(&chunk.content, limit)
         } else {
-            Err("a part of the stream is missing; send it again".to_owned())
+            Err(Refusal::for_good("a part of the stream is missing; send it again"))
         };
         match added {
             Ok(()) => Progress::Pending,
-            Err(reason) => {
+            Err(refusal) => {
                 self.remove(from, &chunk.stream_id);
-                Progress::Refused(reason)
+                Progress::Refused(refusal)
             }
         }
     }
@@ -135,7 +154,7 @@ impl Streams {
         }
         match stream.complete(trailer.stream_id.clone()) {
             Ok((content, reserved)) => Progress::Complete(content, reserved),
-            Err(reason) => Progress::Refused(reason),
+            Err(refusal) => Progress::Refused(refusal),
         }
     }
 
@@ -150,8 +169,8 @@ impl Streams {
         oldest.map(|heard| heard + self.limits.idle)
     }
 
-    /// Forgets streams that stopped in the middle: whose they were, which, and why in words for their senders.
-    pub(crate) fn expire(&mut self, now: Instant) -> Vec<(String, String, String)> {
+    /// Forgets streams that stopped in the middle: whose they were, which, and why.
+    pub(crate) fn expire(&mut self, now: Instant) -> Vec<(String, String, Refusal)> {
         let idle = self.limits.idle;
         let mut expired = Vec::new();
         for (from, streams) in &mut self.open {
@@ -159,7 +178,7 @@ impl Streams {
                 let alive = now < stream.last_heard + idle;
                 if !alive {
                     let reason = format!("a stream was silent for {} s; send it again", idle.as_secs());
-                    expired.push((from.clone(), id.clone(), reason));
+                    expired.push((from.clone(), id.clone(), Refusal::for_now(reason)));
                 }
                 alive
             });
@@ -168,27 +187,29 @@ impl Streams {
         expired
     }
 
-    fn begin(&mut self, from: &str, kind: Kind, header: Header, now: Instant) -> Result<Progress, String> {
+    fn begin(&mut self, from: &str, kind: Kind, header: Header, now: Instant) -> Result<Progress, Refusal> {
         let limit = self.limits.bytes;
         let id = header.stream_id;
         if id.is_empty() || id.len() > MAX_ID_BYTES {
-            return Err(format!("a stream's id has 1 to {MAX_ID_BYTES} bytes"));
+            return Err(Refusal::for_good(format!("a stream's id has 1 to {MAX_ID_BYTES} bytes")));
         }
         if header.total_length.is_some_and(|total| total > limit as u64) {
             return Err(too_large(limit));
         }
         let streams = self.open.get(from);
         if streams.is_some_and(|streams| streams.contains_key(&id)) {
-            return Err("a stream of this id is already open; use a new id".to_owned());
+            return Err(Refusal::for_good("a stream of this id is already open; use a new id"));
         }
         let announced = streams.map_or(0, |streams| streams.values().filter(|stream| !stream.counts).count());
         if header.inline_content.is_none() && announced >= MOST_ANNOUNCED {
-            return Err("too many streams were begun at once; finish them first".to_owned());
+            return Err(Refusal::for_now("too many streams were begun at once; finish them first"));
         }
         let compressed = match CompressionType::try_from(header.compression) {
             Ok(CompressionType::None) => false,
             Ok(CompressionType::DeflateRaw) => true,
-            Err(_) => return Err("this compression is not known; send the stream without".to_owned()),
+            Err(_) => {
+                return Err(Refusal::for_good("this compression is not known; send the stream without"));
+            }
         };
         let mut stream = Open {
             kind,
@@ -211,14 +232,16 @@ impl Streams {
     }
 
     /// Lets a stream count as open, if it is there and does not yet; refuses it where too many do.
-    fn count_in(&mut self, from: &str, id: &str) -> Result<(), String> {
+    fn count_in(&mut self, from: &str, id: &str) -> Result<(), Refusal> {
         let most = self.limits.open_per_participant;
         let Some(streams) = self.open.get_mut(from) else { return Ok(()) };
         let counting = streams.values().filter(|stream| stream.counts).count();
         match streams.get_mut(id) {
             Some(stream) if !stream.counts && counting >= most => {
                 self.remove(from, id);
-                Err(format!("at most {most} streams may be open at once; finish one first"))
+                Err(Refusal::for_good(format!(
+                    "at most {most} streams may be open at once; finish one first"
+                )))
             }
             Some(stream) => {
                 stream.counts = true;
@@ -239,7 +262,7 @@ impl Streams {
 }
 
 impl Open {
-    fn add(&mut self, content: &[u8], limit: usize) -> Result<(), String> {
+    fn add(&mut self, content: &[u8], limit: usize) -> Result<(), Refusal> {
         if !self.compressed {
             return self.store(content, limit);
         }
@@ -249,13 +272,18 @@ impl Open {
         added
     }
 
-    fn inflate(&mut self, inflater: &mut Decompress, mut content: &[u8], limit: usize) -> Result<(), String> {
+    fn inflate(
+        &mut self,
+        inflater: &mut Decompress,
+        mut content: &[u8],
+        limit: usize,
+    ) -> Result<(), Refusal> {
         let mut step = [0; INFLATE_STEP];
         loop {
             let (taken, given) = (inflater.total_in(), inflater.total_out());
             let status = inflater
                 .decompress(content, &mut step, FlushDecompress::None)
-                .map_err(|_| "the compressed stream is damaged; send it again".to_owned())?;
+                .map_err(|_| Refusal::for_good("the compressed stream is damaged; send it again"))?;
             content = &content[(inflater.total_in() - taken) as usize..];
             let given = (inflater.total_out() - given) as usize;
             self.store(&step[..given], limit)?;
@@ -266,29 +294,30 @@ impl Open {
         }
     }
 
-    fn store(&mut self, content: &[u8], limit: usize) -> Result<(), String> {
+    fn store(&mut self, content: &[u8], limit: usize) -> Result<(), Refusal> {
         let total = self.bytes.len() + content.len();
         if total > limit {
             return Err(too_large(limit));
         }
         if self.declared.is_some_and(|declared| total as u64 > declared) {
-            return Err("the stream is longer than its header said".to_owned());
+            return Err(Refusal::for_good("the stream is longer than its header said"));
         }
         if !self.reserved.grow(content.len()) {
-            return Err("too much is being received at once; send it again later".to_owned());
+            return Err(Refusal::for_now("too much is being received at once; send it again later"));
         }
         self.bytes.extend_from_slice(content);
         Ok(())
     }
 
-    fn complete(self, id: String) -> Result<(Content, Reservation), String> {
+    fn complete(self, id: String) -> Result<(Content, Reservation), Refusal> {
         if self.declared.is_some_and(|declared| (self.bytes.len() as u64) < declared) {
-            return Err("the stream is shorter than its header said; send it again".to_owned());
+            return Err(Refusal::for_good("the stream is shorter than its header said; send it again"));
         }
         let content = match self.kind {
             Kind::Envelope => Content::Envelope(self.bytes),
             Kind::Chat => {
-                let text = String::from_utf8(self.bytes).map_err(|_| "the text is not UTF-8".to_owned())?;
+                let text =
+                    String::from_utf8(self.bytes).map_err(|_| Refusal::for_good("the text is not UTF-8"))?;
                 Content::Chat { id, text }
             }
         };
@@ -312,8 +341,8 @@ fn kind(header: &Header) -> Option<Kind> {
     }
 }
 
-fn too_large(limit: usize) -> String {
-    format!("a stream may have at most {limit} bytes")
+fn too_large(limit: usize) -> Refusal {
+    Refusal::for_good(format!("a stream may have at most {limit} bytes"))
 }
 
 #[cfg(test)]

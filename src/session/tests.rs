@@ -215,6 +215,16 @@ async fn garbage_is_answered_to_its_sender_alone() {
 }
 
 #[tokio::test]
+async fn a_stream_refused_for_now_may_be_sent_again() {
+    let mut bench = Bench::start(Scripted::new([]));
+    for (for_now, code) in [(true, 504), (false, 101)] {
+        let refused = RoomEvent::Refused { from: "anna".to_owned(), reason: "no".to_owned(), for_now };
+        bench.events.send(refused).await.expect("the session runs");
+        assert_eq!(bench.answer().await.1, Some(code));
+    }
+}
+
+#[tokio::test]
 async fn a_model_that_panics_fails_one_answer_and_no_more() {
     let mut bench = Bench::start(Scripted::new([vec![Line::Panic], says("Here I am again.")]));
     bench.write("m1").await;

@@ -55,8 +55,16 @@ fn complete(progress: Progress) -> Content {
 #[track_caller]
 fn refused(progress: Progress) -> String {
     match progress {
-        Progress::Refused(reason) => reason,
-        other => panic!("not refused: {other:?}"),
+        Progress::Refused(Refusal { reason, for_now: false }) => reason,
+        other => panic!("not refused for good: {other:?}"),
+    }
+}
+
+#[track_caller]
+fn refused_for_now(progress: Progress) -> String {
+    match progress {
+        Progress::Refused(Refusal { reason, for_now: true }) => reason,
+        other => panic!("not refused for now: {other:?}"),
     }
 }
 
@@ -233,7 +241,7 @@ fn beginnings_alone_are_bounded_too() {
     for number in 0..MOST_ANNOUNCED {
         pending(streams.header("anna", envelope(&number.to_string()), now));
     }
-    assert!(refused(streams.header("anna", envelope("one more"), now)).contains("too many"));
+    assert!(refused_for_now(streams.header("anna", envelope("one more"), now)).contains("too many"));
     pending(streams.header("boris", envelope("1"), now));
 }
 
@@ -248,6 +256,7 @@ fn silence_ends_a_stream() {
     let expired = streams.expire(start + LIMITS.idle);
     assert_eq!(expired.len(), 1);
     assert_eq!((expired[0].0.as_str(), expired[0].1.as_str()), ("anna", "1"));
+    assert!(expired[0].2.for_now, "it may come another time");
     assert_eq!(streams.next_expiry(), Some(later + LIMITS.idle));
     assert_eq!(complete(streams.trailer("boris", &trailer("1"))), Content::Envelope(b"b".to_vec()));
 }
@@ -260,7 +269,7 @@ fn the_process_has_one_budget_for_all() {
     pending(rooms[0].header("anna", envelope("1"), now));
     pending(rooms[1].header("boris", envelope("1"), now));
     pending(rooms[0].chunk("anna", &chunk("1", 0, &[1; 8]), now));
-    assert!(refused(rooms[1].chunk("boris", &chunk("1", 0, &[1; 3]), now)).contains("later"));
+    assert!(refused_for_now(rooms[1].chunk("boris", &chunk("1", 0, &[1; 3]), now)).contains("later"));
     complete(rooms[0].trailer("anna", &trailer("1")));
     complete(rooms[1].header("boris", Header { inline_content: Some(vec![1; 10]), ..envelope("2") }, now));
 }

@@ -172,10 +172,14 @@ pub(crate) async fn calls_and_transcriptions_do_not_reach_the_agent() {
     .await;
 }
 
+/// That no rule was broken is told apart.
 async fn refusal(agent: &mut Agent, who: &str) -> String {
     agent
         .event("a refusal", |event| match event {
-            RoomEvent::Refused { from, reason } if from == who => Some(reason.clone()),
+            RoomEvent::Refused { from, reason, for_now } if from == who => {
+                assert_eq!(*for_now, reason.contains("silent"), "{reason}");
+                Some(reason.clone())
+            }
             _ => None,
         })
         .await
