@@ -43,12 +43,14 @@ pub(super) struct Incoming {
     /// Gone without a reason: left, or swept away with all others by a full reconnect that is about to begin.
     missing: BTreeSet<String>,
     connection: watch::Sender<u64>,
+    connected: watch::Sender<bool>,
 }
 
 /// What an [`Incoming`] is told about its room.
 pub(super) struct Rules {
     pub(super) topic: Option<String>,
     pub(super) allow_anonymous: bool,
+    pub(super) connected: watch::Sender<bool>,
     pub(super) limits: StreamLimits,
     pub(super) budget: ByteBudget,
     pub(super) counts: Arc<Counts>,
@@ -87,6 +89,7 @@ impl Incoming {
             agents: BTreeSet::new(),
             missing: BTreeSet::new(),
             connection,
+            connected: rules.connected,
         }
     }
 
@@ -109,6 +112,7 @@ impl Incoming {
         };
         // The other half must not go on for as long as nobody takes the last event.
         drop(self.connection);
+        self.connected.send_replace(false);
         self.delivery.close(in_words(reason)).await;
     }
 
@@ -192,8 +196,12 @@ impl Incoming {
                 self.order.give_up(&from, &trailer.stream_id);
                 self.release(&from);
             }
-            LiveKitEvent::Reconnecting => self.attribution.connection_changed(),
+            LiveKitEvent::Reconnecting => {
+                self.attribution.connection_changed();
+                self.connected.send_replace(false);
+            }
             LiveKitEvent::Reconnected => {
+                self.connected.send_replace(true);
                 self.attribution.connection_changed();
                 self.release_held().await;
                 self.connection.send_modify(|connection| *connection += 1);

@@ -220,6 +220,7 @@ pub async fn join(options: JoinOptions) -> Result<Room, JoinError> {
     let (tell, events) = mpsc::channel(WAITING_EVENTS);
     let (commands, asked) = mpsc::channel(WAITING_COMMANDS);
     let (reconnected, connection) = watch::channel(0);
+    let (tell_connected, connected) = watch::channel(true);
     let outgoing = Outgoing {
         room: room.clone(),
         commands: asked,
@@ -230,6 +231,7 @@ pub async fn join(options: JoinOptions) -> Result<Room, JoinError> {
     let rules = Rules {
         topic: options.topic,
         allow_anonymous: options.allow_anonymous,
+        connected: tell_connected,
         limits: options.limits,
         budget: options.budget,
         counts: options.counts,
@@ -239,7 +241,7 @@ pub async fn join(options: JoinOptions) -> Result<Room, JoinError> {
         let _present = present;
         tokio::join!(incoming.run(), outgoing.run());
     });
-    Ok(Room { name, events, commands })
+    Ok(Room { name, events, commands, connected })
 }
 
 /// Leaves when it is dropped, however that comes about: a room whose handle is dropped lives on.

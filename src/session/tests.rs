@@ -125,7 +125,8 @@ impl Bench {
     fn with_store(model: Arc<dyn Model>, store: Arc<dyn Store>) -> Self {
         let (events, for_session) = mpsc::channel(16);
         let (from_session, commands) = mpsc::channel(16);
-        let room = Room { name: "room".to_owned(), events: for_session, commands: from_session };
+        let connected = watch::channel(true).1;
+        let room = Room { name: "room".to_owned(), events: for_session, commands: from_session, connected };
         let metrics = Arc::new(Metrics::default());
         let ports = Ports { model, tools: Arc::new(Broken), store, metrics: Arc::clone(&metrics) };
         let settings =
