@@ -8,6 +8,7 @@ use super::budget::ByteBudget;
 use super::counts::Counts;
 use super::delivery::Delivery;
 use super::order::{Order, Overflow, Sent};
+use super::seldom::Seldom;
 use super::senders::{Attribution, Origin};
 use super::streams::{Content, Progress, Refusal, Streams};
 use super::{LEGACY_CHAT_TOPIC, StreamLimits};
@@ -37,6 +38,8 @@ pub(super) struct Incoming {
     streams: Streams,
     order: Order,
     attribution: Attribution,
+    ambiguous: Seldom,
+    unattributed: Seldom,
     /// Who has joined, as the session knows it; until when to wait for those who were not announced yet.
     people: BTreeMap<String, Option<Instant>>,
     agents: BTreeSet<String>,
@@ -85,6 +88,8 @@ impl Incoming {
             order: Order::new(&rules.limits, rules.budget.clone()),
             streams: Streams::new(rules.limits, rules.budget),
             attribution: Attribution::default(),
+            ambiguous: Seldom::default(),
+            unattributed: Seldom::default(),
             people: BTreeMap::new(),
             agents: BTreeSet::new(),
             missing: BTreeSet::new(),
@@ -310,11 +315,15 @@ impl Incoming {
             Origin::Identity(identity) => self.attributed(&identity, topic, payload),
             Origin::Ambiguous => {
                 self.counts.ambiguous_packets.add_one();
-                tracing::warn!("a packet was refused: its bytes came from two senders at once");
+                if let Some(packets) = self.ambiguous.due(Instant::now()) {
+                    tracing::warn!(packets, "refused: the same bytes came from two senders at once");
+                }
             }
             Origin::NotYet => {
                 self.counts.unattributed_packets.add_one();
-                tracing::warn!("a packet was dropped: its sender did not become known");
+                if let Some(packets) = self.unattributed.due(Instant::now()) {
+                    tracing::warn!(packets, "dropped: their sender did not become known");
+                }
             }
             Origin::Nobody if self.allow_anonymous => self.content("", topic, payload),
             Origin::Nobody => {

@@ -15,6 +15,7 @@
 //! | `outgoing` | commands → packets, streams, attributes; the farewell |
 //! | `transcript` | the answer as LiveKit's front ends read it |
 //! | `attributes` | our own attributes |
+//! | `seldom` | warnings that strangers can cause |
 //! | `counts` | what was dropped, refused or failed |
 
 mod attributes;
@@ -26,6 +27,7 @@ mod incoming;
 pub(crate) mod line;
 mod order;
 mod outgoing;
+mod seldom;
 mod senders;
 /// Also for the client, whose agents send large envelopes the same way.
 pub(crate) mod streams;
