@@ -64,15 +64,21 @@ impl App {
             Some(endpoints) => Arc::new(endpoints.clone()),
             None => Arc::new(Demo::default()),
         };
+        let counts = Arc::new(Counts::default());
+        let mut metrics = Metrics::default();
+        let of_rooms = Arc::clone(&counts);
+        metrics.also_show("room_events", "What rooms dropped, refused or failed to do, by kind", move || {
+            of_rooms.all()
+        });
         let ports = Ports {
             model,
             tools: Arc::new(built_in(&config.tools)),
             store: Arc::new(Memory::default()),
-            metrics: Arc::new(Metrics::default()),
+            metrics: Arc::new(metrics),
         };
         let budget = ByteBudget::new(INCOMING_BYTES);
         let health = watch::channel(Health::Connecting).0;
-        Ok(Self { config, ports, endpoints, budget, counts: Arc::default(), health })
+        Ok(Self { config, ports, endpoints, budget, counts, health })
     }
 
     /// The configuration it was made from.

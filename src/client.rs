@@ -386,7 +386,7 @@ impl Client {
     fn advance(&mut self, from: &str, stream: &str, progress: Progress) {
         match progress {
             Progress::Complete(Content::Envelope(bytes), _) => {
-                self.line.arrive(&(from.to_owned(), stream.to_owned()), bytes)
+                self.line.arrive(&(from.to_owned(), stream.to_owned()), bytes);
             }
             Progress::Refused(refusal) => {
                 self.line.give_up(|(sender, id)| sender == from && id == stream);

@@ -25,7 +25,7 @@ pub(super) struct Sent {
 }
 
 /// Too much is waiting already: it was dropped.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Overflow;
 
 #[derive(Debug)]
