@@ -15,6 +15,7 @@ use sotto_core::engine::settings::{self, Settings};
 use sotto_core::ids::{Ids, Kind};
 use sotto_core::model::request::{RequestOptions, Sampling, Switch};
 use sotto_core::wire;
+use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -63,15 +64,21 @@ impl App {
             Some(endpoints) => Arc::new(endpoints.clone()),
             None => Arc::new(Demo::default()),
         };
+        let counts = Arc::new(Counts::default());
+        let mut metrics = Metrics::default();
+        let of_rooms = Arc::clone(&counts);
+        metrics.also_show("room_events", "What rooms dropped, refused or failed to do, by kind", move || {
+            of_rooms.all()
+        });
         let ports = Ports {
             model,
             tools: Arc::new(built_in(&config.tools)),
             store: Arc::new(Memory::default()),
-            metrics: Arc::new(Metrics::default()),
+            metrics: Arc::new(metrics),
         };
         let budget = ByteBudget::new(INCOMING_BYTES);
         let health = watch::channel(Health::Connecting).0;
-        Ok(Self { config, ports, endpoints, budget, counts: Arc::default(), health })
+        Ok(Self { config, ports, endpoints, budget, counts, health })
     }
 
     /// The configuration it was made from.
@@ -133,19 +140,14 @@ impl App {
             counts: Arc::clone(&self.counts),
             ..JoinOptions::new(self.config.livekit.url.as_str(), access, room, &identity)
         };
+        room::keep_out_what_agents_do_not_use();
         let mut leaving = shutdown.clone();
         let joined = tokio::select! {
             joined = room::join(options) => joined?,
             Ok(_) = leaving.wait_for(|leave| *leave) => return Ok(End::Left),
         };
         info!(room = joined.name, identity, "joined");
-        self.health.send_replace(Health::Good);
-        let health = self.health.clone();
-        let watching = tokio::spawn(async move {
-            if leaving.wait_for(|leave| *leave).await.is_ok() {
-                health.send_replace(Health::Leaving);
-            }
-        });
+        let watching = tokio::spawn(follow(self.health.clone(), joined.connected.clone(), shutdown.clone()));
         let end = session::run(joined, self.session(room), self.ports.clone(), shutdown).await;
         watching.abort();
         self.health.send_replace(Health::Connecting);
@@ -227,6 +229,33 @@ impl App {
     }
 }
 
+/// Shows how it goes, for as long as someone can tell.
+async fn follow(
+    health: watch::Sender<Health>,
+    mut connected: watch::Receiver<bool>,
+    mut shutdown: watch::Receiver<bool>,
+) {
+    let leaving = async {
+        if shutdown.wait_for(|leave| *leave).await.is_err() {
+            // Whoever could ask is gone: nobody will.
+            pending::<()>().await;
+        }
+    };
+    let connecting = async {
+        loop {
+            let good = *connected.borrow_and_update();
+            health.send_replace(if good { Health::Good } else { Health::Connecting });
+            if connected.changed().await.is_err() {
+                return pending::<()>().await;
+            }
+        }
+    };
+    tokio::select! {
+        () = connecting => {}
+        () = leaving => drop(health.send_replace(Health::Leaving)),
+    }
+}
+
 /// `agent-` and something that nobody else in the room is called.
 fn random_identity() -> String {
     let mut seed = [0; 32];
@@ -292,5 +321,29 @@ fn endpoint(endpoint: &config::Endpoint) -> Endpoint {
             max_tokens: endpoint.max_tokens.map(u64::from),
             extra: (*endpoint.extra).clone(),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn health_follows_the_connection_until_we_leave() {
+        let (health, mut shown) = watch::channel(Health::Connecting);
+        let (connection, connected) = watch::channel(true);
+        let (leave, shutdown) = watch::channel(false);
+        let following = tokio::spawn(follow(health, connected, shutdown));
+        let mut becomes = async |expected| {
+            shown.wait_for(|health| *health == expected).await.expect("someone tells");
+        };
+        becomes(Health::Good).await;
+        connection.send_replace(false);
+        becomes(Health::Connecting).await;
+        connection.send_replace(true);
+        becomes(Health::Good).await;
+        leave.send_replace(true);
+        following.await.expect("it ends by itself");
+        assert_eq!(*shown.borrow(), Health::Leaving);
     }
 }

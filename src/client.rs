@@ -5,13 +5,12 @@
 //! alone; it never prints, and never decides what an answer means.
 
 mod ledger;
-mod line;
 
 use crate::room::ByteBudget;
 use crate::room::StreamLimits;
+use crate::room::line::Line;
 use crate::room::streams::{Content, Progress, Streams};
 use ledger::{Ledger, Receipt};
-use line::Line;
 use livekit::prelude::{DataPacket, RemoteParticipant, RoomEvent, RoomOptions};
 use livekit::{ConnectionState, DisconnectReason, ParticipantKind, ParticipantState, Room, SendByteOptions};
 use sotto_core::ids::{Ids, Kind};
@@ -116,7 +115,8 @@ pub struct Client {
     ledger: Ledger,
     ids: Ids,
     streams: Streams,
-    line: Line,
+    /// Streams are told apart by sender and id.
+    line: Line<(String, String), Vec<u8>>,
     /// Agents that were announced.
     agents: BTreeSet<String>,
     /// Those of them that can hear us.
@@ -289,12 +289,12 @@ impl Client {
             #[allow(deprecated)]
             RoomEvent::StreamHeaderReceived { header, participant_identity: from } => {
                 let now = Instant::now();
-                for (_, reason) in self.streams.expire(now) {
-                    tracing::warn!("a large message of the agent is lost: {reason}");
+                for (_, _, refusal) in self.streams.expire(now) {
+                    tracing::warn!("a large message of the agent is lost: {}", refusal.reason);
                 }
                 if header.topic == ENVELOPE_TOPIC && self.is_agent(&from) {
                     let stream = header.stream_id.clone();
-                    self.line.expect(&from, &stream, now + STREAM_PATIENCE);
+                    self.line.expect((from.clone(), stream.clone()), now + STREAM_PATIENCE);
                     let progress = self.streams.header(&from, header, now);
                     self.advance(&from, &stream, progress);
                 }
@@ -309,7 +309,7 @@ impl Client {
                 let progress = self.streams.trailer(&from, &trailer);
                 self.advance(&from, &trailer.stream_id, progress);
                 // Whatever it was, nothing more comes of it.
-                self.line.give_up(&from, &trailer.stream_id);
+                self.line.give_up(|(sender, stream)| *sender == from && *stream == trailer.stream_id);
             }
             RoomEvent::Reconnecting => self.ready.push_back(Event::Reconnecting),
             RoomEvent::Reconnected => {
@@ -340,7 +340,7 @@ impl Client {
 
     fn gone(&mut self, identity: &str) {
         self.streams.forget(identity);
-        self.line.forget(identity);
+        self.line.give_up(|(sender, _)| sender == identity);
         if self.agents.remove(identity) {
             self.ledger.agent_changed();
         }
@@ -385,10 +385,12 @@ impl Client {
 
     fn advance(&mut self, from: &str, stream: &str, progress: Progress) {
         match progress {
-            Progress::Complete(Content::Envelope(bytes), _) => self.line.arrive(from, stream, bytes),
-            Progress::Refused(reason) => {
-                self.line.give_up(from, stream);
-                tracing::warn!("a large message of the agent is lost: {reason}");
+            Progress::Complete(Content::Envelope(bytes), _) => {
+                self.line.arrive(&(from.to_owned(), stream.to_owned()), bytes);
+            }
+            Progress::Refused(refusal) => {
+                self.line.give_up(|(sender, id)| sender == from && id == stream);
+                tracing::warn!("a large message of the agent is lost: {}", refusal.reason);
             }
             Progress::Complete(Content::Chat { .. }, _) | Progress::Pending => {}
         }

@@ -8,7 +8,7 @@ use sotto_core::engine::event::{AgentState, Participant, Recipients, ToolOutcome
 use sotto_core::engine::record::Record;
 use sotto_core::model::{Chunk, Failure, Prompt, ToolSpec};
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 /// A room that was joined: what happens in it, and what to do in it. Both ends are bounded; the room ends when
 /// `commands` is dropped or [`RoomCommand::Leave`] was done, and then closes `events`.
@@ -20,6 +20,8 @@ pub struct Room {
     pub events: mpsc::Receiver<RoomEvent>,
     /// What to do, in order.
     pub commands: mpsc::Sender<RoomCommand>,
+    /// Whether we are connected: false while a lost connection is being restored.
+    pub connected: watch::Receiver<bool>,
 }
 
 /// What happens in a room. Agents (participants of kind agent, ourselves included) never appear.
@@ -46,6 +48,8 @@ pub enum RoomEvent {
         from: String,
         /// What was wrong and what to do.
         reason: String,
+        /// No rule was broken: the same may be taken another time.
+        for_now: bool,
     },
     /// Packets that were dropped because too much was waiting.
     Overflowed {

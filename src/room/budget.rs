@@ -38,6 +38,11 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
+    /// How much it is.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Takes more; false if that much is not left, and then nothing changes.
     pub(super) fn grow(&mut self, bytes: usize) -> bool {
         let taken = self

@@ -23,6 +23,23 @@ pub struct Counts {
     pub failed_states: Count,
 }
 
+impl Counts {
+    /// All of them, by name.
+    pub fn all(&self) -> [(&'static str, u64); 8] {
+        [
+            ("ambiguous_packet", &self.ambiguous_packets),
+            ("anonymous_packet", &self.anonymous_packets),
+            ("unattributed_packet", &self.unattributed_packets),
+            ("overflowed", &self.overflowed),
+            ("refused_stream", &self.refused_streams),
+            ("failed_send", &self.failed_sends),
+            ("failed_transcript", &self.failed_transcripts),
+            ("failed_state", &self.failed_states),
+        ]
+        .map(|(name, count)| (name, count.get()))
+    }
+}
+
 /// One counter.
 #[derive(Debug, Default)]
 pub struct Count(AtomicU64);

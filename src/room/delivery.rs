@@ -7,7 +7,7 @@
 use super::budget::{ByteBudget, Reservation};
 use super::counts::Counts;
 use crate::ports::RoomEvent;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::time::{Duration, sleep};
@@ -24,6 +24,8 @@ pub(super) struct Delivery {
     waiting: VecDeque<Waiting>,
     /// Who came and went while the channel was full. At most two entries for each participant.
     news: VecDeque<RoomEvent>,
+    /// Who is there, as the session was told.
+    told: BTreeSet<String>,
     /// Dropped and not yet told, by sender.
     dropped: BTreeMap<String, u32>,
 }
@@ -42,23 +44,21 @@ impl Delivery {
             counts,
             waiting: VecDeque::new(),
             news: VecDeque::new(),
+            told: BTreeSet::new(),
             dropped: BTreeMap::new(),
         }
     }
 
     /// Tells that someone came or went: never dropped.
     pub(super) fn tell(&mut self, event: RoomEvent) {
-        // Whoever came and went unseen need not be told of.
-        let unseen = match &event {
-            RoomEvent::Left { identity } => self
-                .news
-                .iter()
-                .position(|news| matches!(news, RoomEvent::Joined(joined) if joined.identity == *identity)),
-            _ => None,
-        };
-        match unseen {
-            Some(index) => drop(self.news.remove(index)),
-            None => self.news.push_back(event),
+        if let RoomEvent::Left { identity } = &event {
+            self.news.retain(|news| !matches!(news, RoomEvent::Joined(who) if who.identity == *identity));
+            // Whoever came and went unseen need not be told of.
+            if self.told.contains(identity) && !self.news.contains(&event) {
+                self.news.push_back(event);
+            }
+        } else {
+            self.news.push_back(event);
         }
         self.catch_up_now();
     }
@@ -113,6 +113,7 @@ impl Delivery {
     fn catch_up_now(&mut self) {
         if self.events.is_closed() {
             self.news.clear();
+            self.told.clear();
             self.dropped.clear();
         }
         let in_channel = self.events.max_capacity() - self.events.capacity();
@@ -120,9 +121,19 @@ impl Delivery {
             self.waiting.pop_front();
         }
         while let Some(news) = self.news.pop_front() {
+            let change = match &news {
+                RoomEvent::Joined(participant) => Some((participant.identity.clone(), true)),
+                RoomEvent::Left { identity } => Some((identity.clone(), false)),
+                _ => None,
+            };
             if let Err(news) = self.send(None, None, news) {
                 self.news.push_front(news);
                 return;
+            }
+            match change {
+                Some((who, true)) => drop(self.told.insert(who)),
+                Some((who, false)) => drop(self.told.remove(&who)),
+                None => {}
             }
         }
         // Not before half of the share is free: else a flood would only be answered by a flood of complaints.
@@ -161,7 +172,8 @@ impl Delivery {
         self.events.max_capacity().div_ceil(4)
     }
 
-    fn drop_one(&mut self, from: &str) {
+    /// Something of this sender's is dropped; it will be told.
+    pub(super) fn drop_one(&mut self, from: &str) {
         self.counts.overflowed.add_one();
         let packets = self.dropped.entry(from.to_owned()).or_default();
         *packets = packets.saturating_add(1);

@@ -7,13 +7,15 @@
 use super::budget::ByteBudget;
 use super::counts::Counts;
 use super::delivery::Delivery;
+use super::order::{Order, Overflow, Sent};
+use super::seldom::Seldom;
 use super::senders::{Attribution, Origin};
-use super::streams::{Content, Progress, Streams};
+use super::streams::{Content, Progress, Refusal, Streams};
 use super::{LEGACY_CHAT_TOPIC, StreamLimits};
 use crate::ports::RoomEvent;
 use livekit::participant;
 use livekit::prelude::{RemoteParticipant, RoomEvent as LiveKitEvent};
-use livekit::{ConnectionState, DisconnectReason, ParticipantKind, Room};
+use livekit::{ConnectionState, DisconnectReason, ParticipantKind, Room, StreamReader};
 use livekit_protocol::data_stream::Header;
 use serde::Deserialize;
 use sotto_core::engine::event::Participant;
@@ -34,19 +36,24 @@ pub(super) struct Incoming {
     counts: Arc<Counts>,
     delivery: Delivery,
     streams: Streams,
+    order: Order,
     attribution: Attribution,
+    ambiguous: Seldom,
+    unattributed: Seldom,
     /// Who has joined, as the session knows it; until when to wait for those who were not announced yet.
     people: BTreeMap<String, Option<Instant>>,
     agents: BTreeSet<String>,
     /// Gone without a reason: left, or swept away with all others by a full reconnect that is about to begin.
     missing: BTreeSet<String>,
     connection: watch::Sender<u64>,
+    connected: watch::Sender<bool>,
 }
 
 /// What an [`Incoming`] is told about its room.
 pub(super) struct Rules {
     pub(super) topic: Option<String>,
     pub(super) allow_anonymous: bool,
+    pub(super) connected: watch::Sender<bool>,
     pub(super) limits: StreamLimits,
     pub(super) budget: ByteBudget,
     pub(super) counts: Arc<Counts>,
@@ -78,12 +85,16 @@ impl Incoming {
             allow_anonymous: rules.allow_anonymous,
             delivery: Delivery::new(told, rules.budget.clone(), rules.counts.clone()),
             counts: rules.counts,
+            order: Order::new(&rules.limits, rules.budget.clone()),
             streams: Streams::new(rules.limits, rules.budget),
             attribution: Attribution::default(),
+            ambiguous: Seldom::default(),
+            unattributed: Seldom::default(),
             people: BTreeMap::new(),
             agents: BTreeSet::new(),
             missing: BTreeSet::new(),
             connection,
+            connected: rules.connected,
         }
     }
 
@@ -106,18 +117,25 @@ impl Incoming {
         };
         // The other half must not go on for as long as nobody takes the last event.
         drop(self.connection);
+        self.connected.send_replace(false);
         self.delivery.close(in_words(reason)).await;
     }
 
     fn next_expiry(&self) -> Option<Instant> {
         let unannounced = self.people.values().copied().flatten();
-        unannounced.chain(self.streams.next_expiry()).chain(self.attribution.next_expiry()).min()
+        let others = [self.streams.next_expiry(), self.order.next_expiry(), self.attribution.next_expiry()];
+        unannounced.chain(others.into_iter().flatten()).min()
     }
 
     async fn expire(&mut self) {
         let now = Instant::now();
-        for (from, reason) in self.streams.expire(now) {
-            self.refuse(&from, reason);
+        for (from, stream, refusal) in self.streams.expire(now) {
+            self.refuse(&from, refusal);
+            self.order.give_up(&from, &stream);
+            self.release(&from);
+        }
+        for from in self.order.expired(now) {
+            self.release(&from);
         }
         let never_announced = |until: &Option<Instant>| until.is_some_and(|until| until <= now);
         let gone = self.people.iter().filter(|(_, until)| never_announced(until));
@@ -145,20 +163,24 @@ impl Incoming {
             LiveKitEvent::DataReceived { payload, topic, participant, .. } => {
                 self.packet(payload, topic, participant).await;
             }
+            // A generated one is from an agent, which may name anyone as its sender: the server vouches for nobody here.
             LiveKitEvent::ChatMessage { message, participant: Some(participant) }
-                if message.deleted != Some(true) =>
+                if message.deleted != Some(true) && message.generated != Some(true) =>
             {
                 self.chat(participant.identity().as_str(), message.id, message.message);
             }
-            // Streams are put together from their packets; the SDK's readers are closed, so that it keeps nothing.
-            LiveKitEvent::ByteStreamOpened { reader, .. } => {
+            // Streams are put together from their packets; the SDK's readers are closed, so that it keeps nothing. They
+            // come in step with the parts, though.
+            LiveKitEvent::ByteStreamOpened { reader, participant_identity: from, .. } => {
                 if let Some(reader) = reader.take() {
                     reader.closer().close();
+                    self.stream_opened(from.as_str(), &reader.info().id);
                 }
             }
-            LiveKitEvent::TextStreamOpened { reader, .. } => {
+            LiveKitEvent::TextStreamOpened { reader, participant_identity: from, .. } => {
                 if let Some(reader) = reader.take() {
                     reader.closer().close();
+                    self.stream_opened(from.as_str(), &reader.info().id);
                 }
             }
             // Deprecated for their lack of comfort, but only these say who sent each part.
@@ -169,15 +191,22 @@ impl Incoming {
             #[allow(deprecated)]
             LiveKitEvent::StreamChunkReceived { chunk, participant_identity: from } => {
                 let progress = self.streams.chunk(&from, &chunk, Instant::now());
-                self.advance(&from, progress);
+                self.advance(&from, &chunk.stream_id, progress);
             }
             #[allow(deprecated)]
             LiveKitEvent::StreamTrailerReceived { trailer, participant_identity: from } => {
                 let progress = self.streams.trailer(&from, &trailer);
-                self.advance(&from, progress);
+                self.advance(&from, &trailer.stream_id, progress);
+                // Whatever it was, nothing more comes of it.
+                self.order.give_up(&from, &trailer.stream_id);
+                self.release(&from);
             }
-            LiveKitEvent::Reconnecting => self.attribution.connection_changed(),
+            LiveKitEvent::Reconnecting => {
+                self.attribution.connection_changed();
+                self.connected.send_replace(false);
+            }
             LiveKitEvent::Reconnected => {
+                self.connected.send_replace(true);
                 self.attribution.connection_changed();
                 self.release_held().await;
                 self.connection.send_modify(|connection| *connection += 1);
@@ -212,7 +241,7 @@ impl Incoming {
 
     fn gone(&mut self, participant: &RemoteParticipant) {
         let identity = participant.identity().to_string();
-        self.streams.forget(&identity);
+        self.forget_streams(&identity);
         self.agents.remove(&identity);
         if !self.people.contains_key(&identity) {
             return;
@@ -237,8 +266,15 @@ impl Incoming {
         }
     }
 
+    /// What someone who is gone had begun will not be finished; what waited for it goes on.
+    fn forget_streams(&mut self, identity: &str) {
+        self.streams.forget(identity);
+        self.order.give_up_all(identity);
+        self.release(identity);
+    }
+
     fn left(&mut self, identity: String) {
-        self.streams.forget(&identity);
+        self.forget_streams(&identity);
         if self.people.remove(&identity).is_some() {
             self.delivery.tell(RoomEvent::Left { identity });
         }
@@ -279,11 +315,15 @@ impl Incoming {
             Origin::Identity(identity) => self.attributed(&identity, topic, payload),
             Origin::Ambiguous => {
                 self.counts.ambiguous_packets.add_one();
-                tracing::warn!("a packet was refused: its bytes came from two senders at once");
+                if let Some(packets) = self.ambiguous.due(Instant::now()) {
+                    tracing::warn!(packets, "refused: the same bytes came from two senders at once");
+                }
             }
             Origin::NotYet => {
                 self.counts.unattributed_packets.add_one();
-                tracing::warn!("a packet was dropped: its sender did not become known");
+                if let Some(packets) = self.unattributed.due(Instant::now()) {
+                    tracing::warn!(packets, "dropped: their sender did not become known");
+                }
             }
             Origin::Nobody if self.allow_anonymous => self.content("", topic, payload),
             Origin::Nobody => {
@@ -310,23 +350,54 @@ impl Incoming {
             return;
         }
         let bytes = Arc::unwrap_or_clone(payload);
-        self.delivery.hand_over(from, bytes.len(), RoomEvent::Packet { from: from.to_owned(), bytes });
+        self.in_order(from, bytes.len(), RoomEvent::Packet { from: from.to_owned(), bytes });
     }
 
     fn chat(&mut self, from: &str, id: String, text: String) {
         if self.counts_as_sender(from) {
-            self.delivery.hand_over(from, text.len(), RoomEvent::Chat { from: from.to_owned(), id, text });
+            self.in_order(from, text.len(), RoomEvent::Chat { from: from.to_owned(), id, text });
+        }
+    }
+
+    /// Hands something over after all that its sender began before.
+    fn in_order(&mut self, from: &str, bytes: usize, event: RoomEvent) {
+        let joined = self.order.join(from, bytes, event);
+        self.joined_line(from, joined);
+    }
+
+    fn joined_line(&mut self, from: &str, joined: Result<(), Overflow>) {
+        if joined == Err(Overflow) {
+            self.delivery.drop_one(from);
+        }
+        self.release(from);
+    }
+
+    /// Hands over what this sender's line does not hold back any more.
+    fn release(&mut self, from: &str) {
+        while let Some(Sent { event, reserved }) = self.order.next(from, Instant::now()) {
+            self.delivery.hand_over_reserved(from, reserved, event);
         }
     }
 
     fn stream_begins(&mut self, from: &str, header: Header) {
-        if Streams::is_ours(&header) && self.counts_as_sender(from) {
-            let progress = self.streams.header(from, header, Instant::now());
-            self.advance(from, progress);
+        if !Streams::is_ours(&header) || !self.counts_as_sender(from) {
+            return;
+        }
+        let (stream, now) = (header.stream_id.clone(), Instant::now());
+        match self.streams.header(from, header, now) {
+            Progress::Pending => self.order.expect(from, &stream, now),
+            // It has no place in line; another of the same id may have one.
+            Progress::Refused(refusal) => self.refuse(from, refusal),
+            complete @ Progress::Complete(..) => self.advance(from, &stream, complete),
         }
     }
 
-    fn advance(&mut self, from: &str, progress: Progress) {
+    fn stream_opened(&mut self, from: &str, stream: &str) {
+        let progress = self.streams.opened(from, stream);
+        self.advance(from, stream, progress);
+    }
+
+    fn advance(&mut self, from: &str, stream: &str, progress: Progress) {
         match progress {
             Progress::Pending => {}
             Progress::Complete(content, reserved) => {
@@ -335,16 +406,24 @@ impl Incoming {
                     Content::Envelope(bytes) => RoomEvent::Packet { from: from_whom, bytes },
                     Content::Chat { id, text } => RoomEvent::Chat { from: from_whom, id, text },
                 };
-                self.delivery.hand_over_reserved(from, reserved, event);
+                let joined = self.order.arrive(from, stream, Sent { event, reserved });
+                self.joined_line(from, joined);
             }
-            Progress::Refused(reason) => self.refuse(from, reason),
+            Progress::Refused(refusal) => {
+                self.refuse(from, refusal);
+                self.order.give_up(from, stream);
+                self.release(from);
+            }
         }
     }
 
-    fn refuse(&mut self, from: &str, reason: String) {
+    fn refuse(&mut self, from: &str, refusal: Refusal) {
+        let Refusal { reason, for_now } = refusal;
         self.counts.refused_streams.add_one();
         tracing::debug!("a stream was refused: {reason}");
-        self.delivery.hand_over(from, reason.len(), RoomEvent::Refused { from: from.to_owned(), reason });
+        let bytes = reason.len();
+        let event = RoomEvent::Refused { from: from.to_owned(), reason, for_now };
+        self.delivery.hand_over(from, bytes, event);
     }
 
     /// Whether this sender is heard. One who is not yet announced joins with its first words.

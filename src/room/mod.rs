@@ -9,11 +9,13 @@
 //! | `incoming` | what happens in the room → events; whose words count |
 //! | `senders` | who sent a packet before the server announced its sender |
 //! | `streams` | incoming streams, within limits |
+//! | `line`, `order` | each sender's words in the order in which they were begun |
 //! | `delivery` | events to the session, without waiting for it |
 //! | `budget` | bytes that may wait in this process |
 //! | `outgoing` | commands → packets, streams, attributes; the farewell |
 //! | `transcript` | the answer as LiveKit's front ends read it |
 //! | `attributes` | our own attributes |
+//! | `seldom` | warnings that strangers can cause |
 //! | `counts` | what was dropped, refused or failed |
 
 mod attributes;
@@ -21,7 +23,11 @@ mod budget;
 mod counts;
 mod delivery;
 mod incoming;
+/// Also for the client, to whom the SDK tells of streams the same way.
+pub(crate) mod line;
+mod order;
 mod outgoing;
+mod seldom;
 mod senders;
 /// Also for the client, whose agents send large envelopes the same way.
 pub(crate) mod streams;
@@ -175,6 +181,12 @@ impl JoinError {
     }
 }
 
+/// Keeps out what the SDK would handle by itself, on every connection of this process from now on: remote calls, which it
+/// takes in without limits, and transcriptions, of which the wrong one makes it panic. An agent uses neither.
+pub fn keep_out_what_agents_do_not_use() {
+    libwebrtc::sender_identity::keep_out_calls_and_transcriptions();
+}
+
 /// Joins a room as an agent. The room is left when its commands are dropped.
 pub async fn join(options: JoinOptions) -> Result<Room, JoinError> {
     let lasting = lasting_attributes(&options);
@@ -210,6 +222,7 @@ pub async fn join(options: JoinOptions) -> Result<Room, JoinError> {
     let (tell, events) = mpsc::channel(WAITING_EVENTS);
     let (commands, asked) = mpsc::channel(WAITING_COMMANDS);
     let (reconnected, connection) = watch::channel(0);
+    let (tell_connected, connected) = watch::channel(true);
     let outgoing = Outgoing {
         room: room.clone(),
         commands: asked,
@@ -220,6 +233,7 @@ pub async fn join(options: JoinOptions) -> Result<Room, JoinError> {
     let rules = Rules {
         topic: options.topic,
         allow_anonymous: options.allow_anonymous,
+        connected: tell_connected,
         limits: options.limits,
         budget: options.budget,
         counts: options.counts,
@@ -229,7 +243,7 @@ pub async fn join(options: JoinOptions) -> Result<Room, JoinError> {
         let _present = present;
         tokio::join!(incoming.run(), outgoing.run());
     });
-    Ok(Room { name, events, commands })
+    Ok(Room { name, events, commands, connected })
 }
 
 /// Leaves when it is dropped, however that comes about: a room whose handle is dropped lives on.

@@ -21,6 +21,9 @@ const MOST_HELD: usize = 64;
 const STATISTICS_PATIENCE: Duration = Duration::from_millis(250);
 /// Packets of nobody must not make us look for a new record each time.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+/// While there is no record at all, a packet may be waiting for it. More than the statistics' patience, so that looking
+/// in vain leaves time for other things.
+const UNTIL_FIRST_RECORD: Duration = Duration::from_millis(300);
 
 /// What is known of a packet's origin.
 #[derive(Debug, PartialEq, Eq)]
@@ -88,9 +91,10 @@ impl Attribution {
         }
     }
 
-    /// When to look after held packets at the latest.
+    /// When to look after held packets: as soon as the record may be found, and at the latest when they are given up.
     pub(super) fn next_expiry(&self) -> Option<Instant> {
-        self.held.front().map(|held| held.until)
+        let until = self.held.front()?.until;
+        Some(self.next_look().map_or(until, |look| look.min(until)))
     }
 
     /// The first held packet, if it is decided now. Ask until there is none.
@@ -136,18 +140,43 @@ impl Attribution {
     }
 
     fn may_look(&self) -> bool {
-        self.looked.is_none_or(|looked| looked.elapsed() >= BETWEEN_LOOKS)
+        self.next_look().is_none_or(|look| look <= Instant::now())
+    }
+
+    /// Not before this.
+    fn next_look(&self) -> Option<Instant> {
+        let pause = if self.records.is_empty() { UNTIL_FIRST_RECORD } else { BETWEEN_LOOKS };
+        self.looked.map(|looked| looked + pause)
     }
 
     /// Finds the records of the room's present connections: one, or two where publishing has its own.
     async fn look(&mut self, room: &Room) {
+        let stats = timeout(STATISTICS_PATIENCE, room.get_stats()).await;
         self.looked = Some(Instant::now());
-        let Ok(Ok(stats)) = timeout(STATISTICS_PATIENCE, room.get_stats()).await else { return };
+        let Ok(Ok(stats)) = stats else { return };
         let usernames =
             stats.publisher_stats.iter().chain(&stats.subscriber_stats).filter_map(|report| match report {
                 RtcStats::Transport(report) => Some(&report.transport.ice_local_username_fragment),
                 _ => None,
             });
         self.records = usernames.filter_map(|username| Senders::of_connection(username)).collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The connection was too young for statistics when the first packet came.
+    #[test]
+    fn after_a_vain_look_a_held_packet_is_soon_looked_after_again() {
+        let now = Instant::now();
+        let mut attribution = Attribution { looked: Some(now), ..Attribution::default() };
+        assert_eq!(attribution.next_expiry(), None, "nothing is held");
+        attribution.hold(None, Arc::new(b"hello".to_vec()));
+        assert_eq!(attribution.next_expiry(), Some(now + UNTIL_FIRST_RECORD));
+        assert!(!attribution.may_look(), "but not at once");
+        attribution.connection_changed();
+        assert!(attribution.may_look());
     }
 }

@@ -168,7 +168,8 @@ impl Session {
             RoomEvent::Packet { from, bytes } => {
                 Input::Received { from, envelope: wire::decode(&bytes, &self.options.limits) }
             }
-            RoomEvent::Refused { from, reason } => {
+            RoomEvent::Refused { from, for_now: true, .. } => Input::Overflowed { from, packets: 1 },
+            RoomEvent::Refused { from, reason, for_now: false } => {
                 let malformed = Malformed { reason, stanza: None, kind: None, id: None };
                 Input::Received { from, envelope: Err(malformed) }
             }

@@ -125,7 +125,8 @@ impl Bench {
     fn with_store(model: Arc<dyn Model>, store: Arc<dyn Store>) -> Self {
         let (events, for_session) = mpsc::channel(16);
         let (from_session, commands) = mpsc::channel(16);
-        let room = Room { name: "room".to_owned(), events: for_session, commands: from_session };
+        let connected = watch::channel(true).1;
+        let room = Room { name: "room".to_owned(), events: for_session, commands: from_session, connected };
         let metrics = Arc::new(Metrics::default());
         let ports = Ports { model, tools: Arc::new(Broken), store, metrics: Arc::clone(&metrics) };
         let settings =
@@ -211,6 +212,16 @@ async fn garbage_is_answered_to_its_sender_alone() {
             assert_eq!(to, Recipients::Only(vec!["eve".to_owned()]));
             break;
         }
+    }
+}
+
+#[tokio::test]
+async fn a_stream_refused_for_now_may_be_sent_again() {
+    let mut bench = Bench::start(Scripted::new([]));
+    for (for_now, code) in [(true, 504), (false, 101)] {
+        let refused = RoomEvent::Refused { from: "anna".to_owned(), reason: "no".to_owned(), for_now };
+        bench.events.send(refused).await.expect("the session runs");
+        assert_eq!(bench.answer().await.1, Some(code));
     }
 }
 

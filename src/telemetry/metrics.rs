@@ -1,7 +1,9 @@
 //! What is counted, for Prometheus. Figures only: no identity, no room's name and nothing that people said is a label.
 
-use prometheus_client::encoding::{EncodeLabelSet, text::encode};
-use prometheus_client::metrics::counter::Counter;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, text::encode};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
@@ -19,6 +21,32 @@ struct Kind {
 impl Kind {
     fn of(kind: &'static str) -> Self {
         Self { kind }
+    }
+}
+
+/// Counters that someone else keeps, asked whenever they are to be shown.
+struct Foreign<F> {
+    name: &'static str,
+    help: &'static str,
+    counts: F,
+}
+
+impl<F> fmt::Debug for Foreign<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Foreign").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl<F, const N: usize> Collector for Foreign<F>
+where
+    F: Fn() -> [(&'static str, u64); N] + Send + Sync + 'static,
+{
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut family = encoder.encode_descriptor(self.name, self.help, None, MetricType::Counter)?;
+        for (kind, count) in (self.counts)() {
+            ConstCounter::new(count).encode(family.encode_family(&Kind::of(kind))?)?;
+        }
+        Ok(())
     }
 }
 
@@ -104,6 +132,16 @@ impl Metrics {
         }
     }
 
+    /// Shows counters that someone else keeps, too: as one family, by kind.
+    pub fn also_show<const N: usize>(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        counts: impl Fn() -> [(&'static str, u64); N] + Send + Sync + 'static,
+    ) {
+        self.registry.register_collector(Box::new(Foreign { name, help, counts }));
+    }
+
     /// Something worth counting happened.
     pub fn count(&self, count: Count) {
         let kind = match count {
@@ -182,6 +220,27 @@ mod tests {
             "sotto_reasoning_steps_total 3",
             "sotto_turn_seconds_sum 2.0",
             "sotto_first_sentence_seconds_count 0",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is missing in:\n{text}");
+        }
+    }
+
+    #[test]
+    fn what_others_count_is_shown_as_it_is_when_asked() {
+        use std::sync::Arc;
+        use std::sync::atomic::{AtomicU64, Ordering};
+        let kept = Arc::new(AtomicU64::new(0));
+        let mut metrics = Metrics::default();
+        let counts = Arc::clone(&kept);
+        metrics.also_show("room_events", "Help", move || {
+            [("overflowed", counts.load(Ordering::Relaxed)), ("refused_stream", 7)]
+        });
+        kept.store(3, Ordering::Relaxed);
+        let text = metrics.text();
+        for line in [
+            "# TYPE sotto_room_events counter",
+            "sotto_room_events_total{kind=\"overflowed\"} 3",
+            "sotto_room_events_total{kind=\"refused_stream\"} 7",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is missing in:\n{text}");
         }

@@ -1,4 +1,4 @@
-//! Our one addition to the original API: who sent a data packet.
+//! Our additions to the original API for those who read data packets: who sent one, and which to keep out.
 //!
 //! A LiveKit server stamps every data packet with its sender's identity, but announces a newcomer that only
 //! sends data up to some seconds later; until then `livekit` hands the packet over without a participant and
@@ -8,11 +8,18 @@
 //! Safe by construction: the identity is the server's, not the sender's word. Each packet leaves one entry and
 //! each question takes one, in the order of arrival. When one payload is on record from two different senders,
 //! neither packet is attributed: else someone could repeat a victim's bytes and be taken for the victim.
+//!
+//! `livekit` also answers remote calls by itself, without a limit on their number or on the time they stay open,
+//! and panics at a transcription whose track has a strange id. A process that has no use for either can
+//! [`keep_out_calls_and_transcriptions`] before `livekit` sees them.
 
 use std::{
     collections::VecDeque,
     hash::{BuildHasher, RandomState},
-    sync::{Arc, OnceLock, Weak},
+    sync::{
+        Arc, OnceLock, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use livekit_protocol::{DataPacket, data_packet::Value};
@@ -21,6 +28,27 @@ use prost::Message;
 
 /// Entries kept per connection. A packet that nobody asks about is forgotten when so many have come after it.
 const MAX_ENTRIES: usize = 4096;
+
+/// The streams in which remote calls and their answers travel have such a topic.
+const CALL_TOPICS: &str = "lk.rpc_";
+
+static KEEPS_OUT: AtomicBool = AtomicBool::new(false);
+
+/// From now on, remote calls (requests, acknowledgements and responses, as packets and as streams) and
+/// transcription packets are dropped on every connection of this process, as if they had never come. For
+/// processes that offer no methods, make no calls and read no transcriptions.
+pub fn keep_out_calls_and_transcriptions() {
+    KEEPS_OUT.store(true, Ordering::Relaxed);
+}
+
+/// Of a stream only the header says what it is; without one, `livekit` keeps nothing of the rest.
+fn is_call_or_transcription(value: &Value) -> bool {
+    match value {
+        Value::RpcRequest(_) | Value::RpcAck(_) | Value::RpcResponse(_) | Value::Transcription(_) => true,
+        Value::StreamHeader(header) => header.topic.starts_with(CALL_TOPICS),
+        _ => false,
+    }
+}
 
 /// The senders of one connection's recent data packets.
 #[derive(Debug, Default)]
@@ -63,9 +91,18 @@ impl Record {
         username.clone_into(&mut self.username.lock());
     }
 
-    /// Notes one message of a data channel, if it is a user packet.
-    pub(crate) fn note(&self, message: &[u8]) {
-        let Ok(packet) = DataPacket::decode(message) else { return };
+    /// Takes one message of a data channel in, noting its sender if it is a user packet. False if it is to be
+    /// kept out.
+    pub(crate) fn admit(&self, message: &[u8]) -> bool {
+        let Ok(packet) = DataPacket::decode(message) else { return true };
+        if KEEPS_OUT.load(Ordering::Relaxed) && packet.value.as_ref().is_some_and(is_call_or_transcription) {
+            return false;
+        }
+        self.note(packet);
+        true
+    }
+
+    fn note(&self, packet: DataPacket) {
         let Some(Value::User(user)) = packet.value else { return };
         #[allow(deprecated)] // Older servers name the sender only inside the user packet.
         let identity = if packet.participant_identity.is_empty() {
@@ -134,7 +171,9 @@ impl Senders {
 
 #[cfg(test)]
 mod tests {
-    use livekit_protocol::UserPacket;
+    use livekit_protocol::{
+        ChatMessage, RpcAck, RpcRequest, RpcResponse, Transcription, UserPacket, data_stream::Header,
+    };
 
     use super::*;
 
@@ -155,8 +194,8 @@ mod tests {
     #[test]
     fn each_packet_is_attributed_once() {
         let record = Record::default();
-        record.note(&packet("alice", b"hello"));
-        record.note(&packet("bob", b"hi"));
+        record.admit(&packet("alice", b"hello"));
+        record.admit(&packet("bob", b"hi"));
         assert_eq!(record.take(b"hi"), identity("bob"));
         assert_eq!(record.take(b"hello"), identity("alice"));
         assert_eq!(record.take(b"hello"), Sender::Unknown);
@@ -165,8 +204,8 @@ mod tests {
     #[test]
     fn the_same_bytes_from_two_senders_name_nobody() {
         let record = Record::default();
-        record.note(&packet("victim", b"pay 5"));
-        record.note(&packet("thief", b"pay 5"));
+        record.admit(&packet("victim", b"pay 5"));
+        record.admit(&packet("thief", b"pay 5"));
         assert_eq!(record.take(b"pay 5"), Sender::Ambiguous);
         assert_eq!(record.take(b"pay 5"), Sender::Ambiguous);
     }
@@ -174,8 +213,8 @@ mod tests {
     #[test]
     fn the_same_bytes_twice_from_one_sender_are_fine() {
         let record = Record::default();
-        record.note(&packet("alice", b"ping"));
-        record.note(&packet("alice", b"ping"));
+        record.admit(&packet("alice", b"ping"));
+        record.admit(&packet("alice", b"ping"));
         assert_eq!(record.take(b"ping"), identity("alice"));
         assert_eq!(record.take(b"ping"), identity("alice"));
     }
@@ -183,8 +222,8 @@ mod tests {
     #[test]
     fn nobodys_packets_stay_nobodys() {
         let record = Record::default();
-        record.note(&packet("", b"from a hidden participant"));
-        record.note(b"\xff\xff not a packet");
+        record.admit(&packet("", b"from a hidden participant"));
+        record.admit(b"\xff\xff not a packet");
         assert_eq!(record.take(b"from a hidden participant"), Sender::Unknown);
     }
 
@@ -192,8 +231,35 @@ mod tests {
     fn the_record_is_bounded() {
         let record = Record::default();
         for i in 0..3 * MAX_ENTRIES {
-            record.note(&packet("flood", i.to_string().as_bytes()));
+            record.admit(&packet("flood", i.to_string().as_bytes()));
         }
         assert_eq!(record.entries.lock().len(), MAX_ENTRIES);
+    }
+
+    #[test]
+    fn calls_and_transcriptions_are_told_from_the_rest() {
+        let header =
+            |topic: &str| Value::StreamHeader(Header { topic: topic.to_owned(), ..Header::default() });
+        for unwanted in [
+            Value::RpcRequest(RpcRequest::default()),
+            Value::RpcAck(RpcAck::default()),
+            Value::RpcResponse(RpcResponse::default()),
+            Value::Transcription(Transcription::default()),
+            header("lk.rpc_request"),
+            header("lk.rpc_response"),
+        ] {
+            assert!(is_call_or_transcription(&unwanted), "{unwanted:?}");
+        }
+        for wanted in [
+            Value::User(UserPacket::default()),
+            Value::ChatMessage(ChatMessage::default()),
+            header("lk.chat"),
+            header("envelope"),
+        ] {
+            assert!(!is_call_or_transcription(&wanted), "{wanted:?}");
+        }
+        let call =
+            DataPacket { value: Some(Value::RpcRequest(RpcRequest::default())), ..DataPacket::default() };
+        assert!(Record::default().admit(&call.encode_to_vec()), "nothing is kept out unless asked");
     }
 }

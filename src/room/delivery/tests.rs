@@ -74,6 +74,29 @@ async fn news_are_never_lost_and_stay_in_order() {
     assert_eq!(rest, [Some(joined("late")), Some(left("0")), Some(overflowed("late", 3)), Some(closed)]);
 }
 
+/// Someone spoke before it was announced, its name found no room, and then it left.
+#[tokio::test]
+async fn who_was_told_of_is_seen_to_leave() {
+    let (mut delivery, mut events) = delivery(1_000);
+    delivery.tell(joined("anna"));
+    for number in 1..PLACES {
+        delivery.tell(joined(&number.to_string()));
+    }
+    let named = Participant { identity: "anna".to_owned(), name: "Anna".to_owned() };
+    delivery.tell(RoomEvent::Joined(named));
+    delivery.tell(left("anna"));
+    // Back and gone again while nobody looked.
+    delivery.tell(joined("anna"));
+    delivery.tell(left("anna"));
+    assert_eq!(events.recv().await, Some(joined("anna")));
+    for number in 1..PLACES {
+        assert_eq!(events.recv().await, Some(joined(&number.to_string())));
+    }
+    delivery.catch_up().await;
+    assert_eq!(events.recv().await, Some(left("anna")));
+    assert!(!delivery.is_behind() && events.is_empty());
+}
+
 #[tokio::test]
 async fn waiting_bytes_are_part_of_the_budget_until_they_are_taken() {
     let (mut delivery, mut events) = delivery(10);

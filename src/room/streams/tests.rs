@@ -55,8 +55,16 @@ fn complete(progress: Progress) -> Content {
 #[track_caller]
 fn refused(progress: Progress) -> String {
     match progress {
-        Progress::Refused(reason) => reason,
-        other => panic!("not refused: {other:?}"),
+        Progress::Refused(Refusal { reason, for_now: false }) => reason,
+        other => panic!("not refused for good: {other:?}"),
+    }
+}
+
+#[track_caller]
+fn refused_for_now(progress: Progress) -> String {
+    match progress {
+        Progress::Refused(Refusal { reason, for_now: true }) => reason,
+        other => panic!("not refused for now: {other:?}"),
     }
 }
 
@@ -95,6 +103,19 @@ fn other_topics_and_kinds_are_not_ours() {
     pending(streams.header("anna", Header { topic: CHAT_TOPIC.to_owned(), ..envelope("2") }, now));
     pending(streams.header("anna", Header { topic: ENVELOPE_TOPIC.to_owned(), ..chat("3") }, now));
     assert_eq!(streams.next_expiry(), None);
+}
+
+#[test]
+fn texts_in_a_participants_name_are_not_the_participants() {
+    let (mut streams, now) = (streams(), Instant::now());
+    let generated = TextHeader { generated: true, ..TextHeader::default() };
+    let header = Header {
+        content_header: Some(ContentHeader::TextHeader(generated)),
+        inline_content: Some(b"pay 50".to_vec()),
+        ..chat("1")
+    };
+    assert!(!Streams::is_ours(&header));
+    pending(streams.header("anna", header, now));
 }
 
 #[test]
@@ -184,13 +205,44 @@ fn each_participant_has_so_many_streams() {
     let (mut streams, now) = (streams(), Instant::now());
     pending(streams.header("anna", envelope("1"), now));
     pending(streams.header("anna", chat("2"), now));
-    assert!(refused(streams.header("anna", envelope("3"), now)).contains("at most 2 streams"));
+    pending(streams.header("anna", envelope("3"), now));
+    pending(streams.opened("anna", "1"));
+    pending(streams.chunk("anna", &chunk("2", 0, b"a"), now));
+    assert!(refused(streams.opened("anna", "3")).contains("at most 2 streams"));
+    pending(streams.chunk("anna", &chunk("3", 0, b"a"), now));
+    pending(streams.header("anna", envelope("3b"), now));
+    assert!(refused(streams.chunk("anna", &chunk("3b", 0, b"a"), now)).contains("at most 2 streams"));
     pending(streams.header("boris", envelope("3"), now));
     assert!(refused(streams.header("boris", envelope("3"), now)).contains("already open"));
     // A short one is over before it counts.
     complete(streams.header("anna", Header { inline_content: Some(vec![1]), ..envelope("4") }, now));
     streams.forget("anna");
     pending(streams.header("anna", envelope("5"), now));
+}
+
+/// The SDK tells of the beginnings first; the readers and parts follow in step.
+#[test]
+fn any_number_may_be_sent_one_after_the_other() {
+    let (mut streams, now) = (streams(), Instant::now());
+    let ids: Vec<_> = (0..10).map(|number| number.to_string()).collect();
+    for id in &ids {
+        pending(streams.header("anna", envelope(id), now));
+    }
+    for id in &ids {
+        pending(streams.opened("anna", id));
+        pending(streams.chunk("anna", &chunk(id, 0, id.as_bytes()), now));
+        assert_eq!(complete(streams.trailer("anna", &trailer(id))), Content::Envelope(id.clone().into()));
+    }
+}
+
+#[test]
+fn beginnings_alone_are_bounded_too() {
+    let (mut streams, now) = (streams(), Instant::now());
+    for number in 0..MOST_ANNOUNCED {
+        pending(streams.header("anna", envelope(&number.to_string()), now));
+    }
+    assert!(refused_for_now(streams.header("anna", envelope("one more"), now)).contains("too many"));
+    pending(streams.header("boris", envelope("1"), now));
 }
 
 #[test]
@@ -203,7 +255,8 @@ fn silence_ends_a_stream() {
     assert_eq!(streams.next_expiry(), Some(start + LIMITS.idle));
     let expired = streams.expire(start + LIMITS.idle);
     assert_eq!(expired.len(), 1);
-    assert_eq!(expired[0].0, "anna");
+    assert_eq!((expired[0].0.as_str(), expired[0].1.as_str()), ("anna", "1"));
+    assert!(expired[0].2.for_now, "it may come another time");
     assert_eq!(streams.next_expiry(), Some(later + LIMITS.idle));
     assert_eq!(complete(streams.trailer("boris", &trailer("1"))), Content::Envelope(b"b".to_vec()));
 }
@@ -216,7 +269,7 @@ fn the_process_has_one_budget_for_all() {
     pending(rooms[0].header("anna", envelope("1"), now));
     pending(rooms[1].header("boris", envelope("1"), now));
     pending(rooms[0].chunk("anna", &chunk("1", 0, &[1; 8]), now));
-    assert!(refused(rooms[1].chunk("boris", &chunk("1", 0, &[1; 3]), now)).contains("later"));
+    assert!(refused_for_now(rooms[1].chunk("boris", &chunk("1", 0, &[1; 3]), now)).contains("later"));
     complete(rooms[0].trailer("anna", &trailer("1")));
     complete(rooms[1].header("boris", Header { inline_content: Some(vec![1; 10]), ..envelope("2") }, now));
 }

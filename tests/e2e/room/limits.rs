@@ -2,18 +2,21 @@
 
 use std::time::Duration;
 
-use livekit::{SendByteOptions, StreamByteOptions, StreamWriter};
+use livekit::prelude::{PerformRpcData, RpcErrorCode};
+use livekit::{SendByteOptions, SendTextOptions, StreamByteOptions, StreamWriter};
 use livekit_protocol::{
-    DataPacket as RawPacket,
+    DataPacket as RawPacket, Transcription,
     data_packet::Value,
     data_stream::{Chunk, Trailer},
 };
 use sotto::ports::RoomEvent;
 use sotto_harness::{
+    agent::Agent as Program,
     participant::Participant,
     server::{Server, new_room},
 };
 
+use super::arrival::join_as_other_agent;
 use super::{AGENT, Agent, joined, options, packet};
 
 pub(crate) async fn a_flood_is_counted_and_harms_nobody_else() {
@@ -143,10 +146,45 @@ pub(crate) async fn nobody_writes_into_anothers_stream() {
     assert_eq!(agent.counts.refused_streams.get(), 0);
 }
 
+/// The SDK would answer calls by itself without any limit, and panic at such a transcription. In a process of its own:
+/// other tests of this one do make calls.
+pub(crate) async fn calls_and_transcriptions_do_not_reach_the_agent() {
+    let server = Server::shared().await;
+    let room = new_room();
+    let agent = Program::join(env!("CARGO_BIN_EXE_sotto"), &server, &room, &[]).await;
+    let mut anna = Participant::join(&server, &room, "anna").await;
+    anna.meets(agent.identity()).await;
+    let speaker = anna.room.local_participant();
+    // The server takes transcriptions from agents only.
+    let transcriber = join_as_other_agent(&server, &room).await;
+    let bad = Transcription { track_id: "no track".to_owned(), ..Transcription::default() };
+    // To the agent alone: the others in this room would panic.
+    let raw = RawPacket {
+        destination_identities: vec![agent.identity().to_owned()],
+        value: Some(Value::Transcription(bad)),
+        ..RawPacket::default()
+    };
+    let sent = transcriber.room.local_participant().publish_raw_data(raw, true).await;
+    sent.expect("the transcriber is connected");
+    let call = PerformRpcData::new(agent.identity().to_owned(), "anything").with_payload("x");
+    let unheard = speaker.perform_rpc(call).await.expect_err("nobody offers it");
+    assert_eq!(unheard.code, RpcErrorCode::ConnectionTimeout as u32, "{unheard:?}");
+
+    speaker.send_text("hello", SendTextOptions::new_with_topic("lk.chat")).await.expect("anna is connected");
+    anna.happens("an answer", |event| {
+        matches!(event, livekit::RoomEvent::TextStreamOpened { topic, .. } if topic == "lk.transcription")
+    })
+    .await;
+}
+
+/// That no rule was broken is told apart.
 async fn refusal(agent: &mut Agent, who: &str) -> String {
     agent
         .event("a refusal", |event| match event {
-            RoomEvent::Refused { from, reason } if from == who => Some(reason.clone()),
+            RoomEvent::Refused { from, reason, for_now } if from == who => {
+                assert_eq!(*for_now, reason.contains("silent"), "{reason}");
+                Some(reason.clone())
+            }
             _ => None,
         })
         .await

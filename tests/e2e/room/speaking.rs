@@ -90,6 +90,35 @@ pub(crate) async fn packets_and_streams_keep_their_order() {
     assert_eq!(order, [15_000, 15_001, 1, 40_000, 2]);
 }
 
+/// The same the other way round: what follows a stream is heard after it, and any number may follow each other.
+pub(crate) async fn what_was_begun_first_is_heard_first() {
+    let server = Server::shared().await;
+    let room = new_room();
+    let mut agent = Agent::join(&server, &room).await;
+    let mut anna = Participant::join(&server, &room, "anna").await;
+    anna.meets(AGENT).await;
+    agent.meets("anna").await;
+    let speaker = anna.room.local_participant();
+    for round in 0..20_u8 {
+        let large = noise(20_000 + usize::from(round));
+        let options = livekit::SendByteOptions::new_with_topic("envelope");
+        speaker.send_bytes(&large, options).await.expect("anna is connected");
+        if round % 2 == 0 {
+            anna.send(vec![round], "", true).await;
+        }
+    }
+    for round in 0..20_u8 {
+        match agent.next().await {
+            RoomEvent::Packet { bytes, .. } => assert_eq!(bytes.len(), 20_000 + usize::from(round)),
+            other => panic!("unexpected: {other:?}"),
+        }
+        if round % 2 == 0 {
+            assert_eq!(agent.next().await, packet("anna", [round]));
+        }
+    }
+    assert_eq!(agent.counts.refused_streams.get(), 0);
+}
+
 pub(crate) async fn only_those_meant_get_it() {
     let server = Server::shared().await;
     let room = new_room();

@@ -100,8 +100,11 @@ pub(crate) async fn after_a_full_reconnect_all_is_as_before() {
     agent.sends("before").await;
     assert_eq!(anna.data().await.payload.as_slice(), b"before");
 
+    assert!(*agent.room.connected.borrow());
     server.kill();
     anna.happens("reconnecting", |event| matches!(event, RoomEvent::Reconnecting)).await;
+    let lost = timeout(PATIENCE, agent.room.connected.wait_for(|connected| !connected)).await;
+    lost.expect("the agent notices").expect("the room is not over");
     server.restart().await;
     let back = |event: &RoomEvent| matches!(event, RoomEvent::Reconnected).then_some(());
     anna.event_within(UNTIL_BACK, "reconnected", back).await;
@@ -127,6 +130,8 @@ pub(crate) async fn after_a_full_reconnect_all_is_as_before() {
     }
     agent.sends("after").await;
     assert_eq!(python.data().await.payload.as_slice(), b"after");
+    let back = timeout(PATIENCE, agent.room.connected.wait_for(|connected| *connected)).await;
+    back.expect("the agent notices").expect("the room is not over");
     anna.send(b"so am I".to_vec(), "", true).await;
     agent.happens(packet("anna", "so am I")).await;
 }

@@ -210,7 +210,9 @@ fn deliver_event(event: Event, shared: &Arc<Shared>) {
         }
         Event::ChannelMessage { key, data, binary } => {
             #[cfg(feature = "sender-identity")]
-            shared.senders.note(&data);
+            if !shared.senders.admit(&data) {
+                return;
+            }
             if let Some(channel) = shared.channel(key) {
                 channel.message(data, binary);
             }

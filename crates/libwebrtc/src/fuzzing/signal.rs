@@ -65,7 +65,7 @@ pub fn signal(bytes: &[u8]) {
             }
             10 => {
                 #[cfg(feature = "sender-identity")]
-                record.note(input.chunk());
+                record.admit(input.chunk());
             }
             _ => world.run(Duration::from_millis(u64::from(input.byte()) * 8)),
         }
