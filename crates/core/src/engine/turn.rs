@@ -127,7 +127,7 @@ impl Engine {
         }
     }
 
-    fn turn_for(&mut self, work: Work) -> Turn {
+    pub(super) fn turn_for(&mut self, work: Work) -> Turn {
         let answer = self.ids.next(Kind::Message);
         Turn::new(work, answer, self.settings.thinking, self.settings.step_chars, self.now)
     }

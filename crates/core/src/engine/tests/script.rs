@@ -206,6 +206,7 @@ impl Player {
         Some(match words.as_slice() {
             ["passes"] => return None,
             ["drains"] => Input::Drain,
+            ["leaves"] => Input::Leave,
             [how @ ("stored" | "unstored"), ticket] => {
                 let ticket = Ticket(number(ticket));
                 self.unconfirmed.remove(&ticket);
