@@ -146,7 +146,12 @@ pub enum Output {
     /// Nobody wants this result any more.
     CancelTool(RunId),
     /// Something worth counting happened.
-    Count(Count),
+    Count {
+        /// What.
+        what: Count,
+        /// How often.
+        times: u32,
+    },
     /// A turn is over.
     TurnEnded(TurnReport),
 }

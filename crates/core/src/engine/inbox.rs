@@ -135,10 +135,7 @@ impl Engine {
     }
 
     pub(super) fn overflowed(&mut self, from: &str, packets: u32) {
-        self.announce(from);
-        for _ in 0..packets {
-            self.count(Count::QueueOverflow);
-        }
+        self.outputs.push_back(Output::Count { what: Count::QueueOverflow, times: packets });
         let message =
             format!("{packets} of your packets were dropped unread: too much was waiting. Send them again.");
         self.complain(from, false, None, Complaint::later(504, message));
@@ -227,10 +224,11 @@ impl Engine {
         text: String,
     ) {
         let chat = stanza.is_none();
+        let answering = self.turn.as_ref().is_some_and(|turn| turn.speaking.id == id);
         match self.conversation.familiar(&id, from, &text) {
-            Familiar::New => {}
+            Familiar::New if !answering => {}
             Familiar::Same => return self.same_again(from, stanza, &id),
-            Familiar::Different => {
+            Familiar::New | Familiar::Different => {
                 let complaint = Complaint::refusal(
                     202,
                     "This id is taken by another message. Give each message an id of its own.",

@@ -250,7 +250,7 @@ impl Engine {
     }
 
     fn count(&mut self, count: Count) {
-        self.outputs.push_back(Output::Count(count));
+        self.outputs.push_back(Output::Count { what: count, times: 1 });
     }
 
     /// Tells one participant; one that came through LiveKit's chat reads transcripts and no packets.

@@ -11,7 +11,7 @@ use super::prompt::{self, Question};
 use super::record::Record;
 use super::speaking::{Speaking, Spoken};
 use super::thinking::{Thinking, Thought};
-use super::tool_loop::Run;
+use super::tool_loop::{MAX_CALLS, Run};
 use super::{Complaint, Engine};
 use crate::ids::Kind;
 use crate::model::{Chunk, Failure, Finish, Message, ToolCall};
@@ -247,7 +247,9 @@ impl Engine {
             }
             Chunk::ToolCall(call) => {
                 self.pause_thinking(turn);
-                turn.called.push(call);
+                if turn.called.len() <= MAX_CALLS {
+                    turn.called.push(call);
+                }
                 Next::Wait
             }
             Chunk::Usage(usage) => {

@@ -10,7 +10,7 @@ use super::sotto_core::engine::event::{
 use super::sotto_core::engine::people::Audience;
 use super::sotto_core::engine::record::Record;
 use super::sotto_core::engine::settings::{Interruption, Settings};
-use super::sotto_core::model::{Chunk, Failure, Finish, ToolCall, ToolSpec, Usage};
+use super::sotto_core::model::{Chunk, Failure, Finish, Message, ToolCall, ToolSpec, Usage};
 use super::sotto_core::time::Time;
 use super::sotto_core::wire::body::{
     Body, Configuration, ControlStop, ControlVariation, StopType, UserMessage, VariationMode,
@@ -214,7 +214,7 @@ impl World {
                 self.draining = true;
                 self.handle(Input::Drain);
             }
-            _ if a == 1 && b < 8 => {
+            _ if a % 16 == 1 && b < 16 => {
                 self.left = true;
                 self.handle(Input::Leave);
                 assert!(self.engine.is_idle(), "nothing is under way when the agent leaves");
@@ -346,7 +346,13 @@ impl World {
                 self.look_at_packet(&envelope, first);
             }
             Output::Transcript(transcript) => self.look_at_transcript(transcript),
-            Output::Generate { request, .. } => {
+            Output::Generate { request, prompt } => {
+                let calls = prompt.messages.iter().flat_map(|message| match message {
+                    Message::Assistant { calls, .. } => calls.as_slice(),
+                    _ => &[],
+                });
+                let mut ids = BTreeSet::new();
+                assert!(calls.map(|call| &call.id).all(|id| ids.insert(id)), "calls are told apart");
                 assert_eq!(self.request, None, "one request at a time");
                 self.request = Some(*request);
             }
@@ -361,7 +367,7 @@ impl World {
                 *self.ends_of.entry(report.message.clone()).or_default() += 1;
                 self.steps.remove(&report.message);
             }
-            Output::State(_) | Output::Count(_) => {}
+            Output::State(_) | Output::Count { .. } => {}
         }
     }
 
