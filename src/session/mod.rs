@@ -228,8 +228,8 @@ impl Session {
                     self.work.cancel_run(run);
                     continue;
                 }
-                Output::Count(count) => {
-                    self.ports.metrics.count(count);
+                Output::Count { what, times } => {
+                    self.ports.metrics.count(what, times);
                     continue;
                 }
                 Output::TurnEnded(report) => {

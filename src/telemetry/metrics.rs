@@ -143,8 +143,8 @@ impl Metrics {
     }
 
     /// Something worth counting happened.
-    pub fn count(&self, count: Count) {
-        let kind = match count {
+    pub fn count(&self, what: Count, times: u32) {
+        let kind = match what {
             Count::Malformed => "malformed",
             Count::UnknownType => "unknown_type",
             Count::RateLimited => "rate_limited",
@@ -152,7 +152,7 @@ impl Metrics {
             Count::Duplicate => "duplicate",
             Count::Stale => "stale",
         };
-        self.events.get_or_create(&Kind::of(kind)).inc();
+        self.events.get_or_create(&Kind::of(kind)).inc_by(times.into());
     }
 
     /// A turn is over.
@@ -210,7 +210,7 @@ mod tests {
             tools: 1,
             usage: Usage { input: 100, output: 20, ..Usage::default() },
         });
-        metrics.count(Count::Malformed);
+        metrics.count(Count::Malformed, 1);
         let text = metrics.text();
         for line in [
             "sotto_turns_total{kind=\"failed\"} 1",

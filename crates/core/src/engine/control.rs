@@ -132,6 +132,15 @@ impl Engine {
         if let Some(answer) = go_on_from {
             self.conversation.hold(answer);
         }
+        // Where its author still waits for the answer, the author stays the one who is told how it ends.
+        let author = self.conversation.user(message).map(|message| message.from.as_str());
+        let running = self.turn.as_ref().map(|turn| &turn.work);
+        let earlier = running.into_iter().chain(&self.waiting);
+        let (by, chat) = earlier
+            .filter(|work| work.message == message && author == Some(&work.by))
+            .map(|work| (work.by.clone(), work.chat))
+            .next()
+            .unwrap_or((from, false));
         // Whatever is being said to this message is out of date now.
         self.close_waiting(TurnEnd::Superseded, |work| work.message == message);
         if self.turn.as_ref().is_some_and(|turn| turn.work.message == message) {
@@ -141,6 +150,6 @@ impl Engine {
             Some(text) => self.conversation.edit(message, text),
             None => self.conversation.return_to(go_on_from.unwrap_or(message)),
         }
-        Ok(Work { message, message_id, by: from, chat: false, go_on_from, arrived })
+        Ok(Work { message, message_id, by, chat, go_on_from, arrived })
     }
 }

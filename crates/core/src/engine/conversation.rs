@@ -260,7 +260,8 @@ impl Conversation {
         }
     }
 
-    /// Puts an answer between a message and what was added after it, so that the branch reads in the order of turns.
+    /// Puts an answer between a message and the one that was added after it, so that the branch reads in the order of
+    /// turns. Where another answer follows already, this one is a sibling of that: a prompt has one answer to a message.
     fn adopt(&mut self, parent: Option<Key>, answer: Key) {
         let branch = self.path(self.leaf);
         let child = branch
@@ -268,9 +269,9 @@ impl Conversation {
             .copied()
             .find(|&key| self.nodes.get(&key).is_some_and(|node| node.parent == parent));
         if let Some(child) = child
-            && let Some(node) = self.nodes.get_mut(&child)
+            && let Some(Node { parent, said: Said::User(_), .. }) = self.nodes.get_mut(&child)
         {
-            node.parent = Some(answer);
+            *parent = Some(answer);
         }
     }
 }

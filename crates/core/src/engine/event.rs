@@ -85,6 +85,8 @@ pub enum Input {
     Wake,
     /// Finish what is running and begin nothing new.
     Drain,
+    /// There is no time left: end everything, so that nobody waits for an answer that will not come.
+    Leave,
 }
 
 /// How a run of a tool ended.
@@ -144,7 +146,12 @@ pub enum Output {
     /// Nobody wants this result any more.
     CancelTool(RunId),
     /// Something worth counting happened.
-    Count(Count),
+    Count {
+        /// What.
+        what: Count,
+        /// How often.
+        times: u32,
+    },
     /// A turn is over.
     TurnEnded(TurnReport),
 }

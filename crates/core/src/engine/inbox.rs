@@ -111,9 +111,13 @@ impl Engine {
         }
         if !self.people.get(from, self.now).messages.take(self.now) {
             self.count(Count::RateLimited);
-            let complaint =
-                Complaint::later(429, "You send too much at once. Wait a little and send it again.");
-            return self.complain(from, true, usable(id), complaint);
+            // Each would be shown to the whole room, as a transcript.
+            if self.people.get(from, self.now).errors.take(self.now) {
+                let complaint =
+                    Complaint::later(429, "You send too much at once. Wait a little and send it again.");
+                self.complain(from, true, usable(id), complaint);
+            }
+            return;
         }
         let most = self.settings.limits.content_bytes;
         let fault =
@@ -131,10 +135,7 @@ impl Engine {
     }
 
     pub(super) fn overflowed(&mut self, from: &str, packets: u32) {
-        self.announce(from);
-        for _ in 0..packets {
-            self.count(Count::QueueOverflow);
-        }
+        self.outputs.push_back(Output::Count { what: Count::QueueOverflow, times: packets });
         let message =
             format!("{packets} of your packets were dropped unread: too much was waiting. Send them again.");
         self.complain(from, false, None, Complaint::later(504, message));
@@ -223,10 +224,11 @@ impl Engine {
         text: String,
     ) {
         let chat = stanza.is_none();
+        let answering = self.turn.as_ref().is_some_and(|turn| turn.speaking.id == id);
         match self.conversation.familiar(&id, from, &text) {
-            Familiar::New => {}
+            Familiar::New if !answering => {}
             Familiar::Same => return self.same_again(from, stanza, &id),
-            Familiar::Different => {
+            Familiar::New | Familiar::Different => {
                 let complaint = Complaint::refusal(
                     202,
                     "This id is taken by another message. Give each message an id of its own.",
@@ -295,19 +297,13 @@ impl Engine {
         let Some(saving) = self.saving.remove(&ticket) else {
             return self.outbox.stored(ticket, &mut self.outputs);
         };
-        let Saving { from, stanzas, arrived, stopped, what } = saving;
         if !success {
-            if let Accepted::Message { id, .. } = &what {
-                self.conversation.forget(id);
-            }
-            let (about, chat) = match what {
-                Accepted::Message { id, message, .. } => (id, message.chat),
-                Accepted::Variation { target_id, .. } => (target_id, false),
-            };
+            let (from, chat, about) = self.give_back(saving);
             let complaint =
                 Complaint::later(501, "It could not be stored and was not taken in. Send it again.");
-            return self.complain(&from, chat, Some(about), complaint);
+            return self.complain_at_once(&from, chat, Some(about), complaint);
         }
+        let Saving { from, stanzas, arrived, stopped, what } = saving;
         for stanza in stanzas {
             self.acknowledge(&from, stanza, true);
         }
@@ -328,6 +324,17 @@ impl Engine {
                     }
                 }
             }
+        }
+    }
+
+    /// Not taken in after all: it may come again. Returns who is to be told, whether by chat, and about what.
+    pub(super) fn give_back(&mut self, saving: Saving) -> (String, bool, String) {
+        match saving.what {
+            Accepted::Message { id, message, .. } => {
+                self.conversation.forget(&id);
+                (saving.from, message.chat, id)
+            }
+            Accepted::Variation { target_id, .. } => (saving.from, false, target_id),
         }
     }
 

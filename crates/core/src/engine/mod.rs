@@ -57,7 +57,7 @@ use settings::Settings;
 use speaking::Speaking;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
-use turn::{Turn, Work};
+use turn::{Next, Turn, Work};
 
 /// One conversation.
 #[derive(Debug)]
@@ -165,6 +165,7 @@ impl Engine {
             Input::Stored { ticket, success } => self.stored(ticket, success),
             Input::Wake => {}
             Input::Drain => self.draining = true,
+            Input::Leave => self.leave(),
         }
         if self.turn_timeout().is_some_and(|due| due <= self.now) {
             self.wake_turn();
@@ -188,6 +189,24 @@ impl Engine {
     /// Whether nothing is under way and nothing is being stored; what waits may wait.
     pub fn is_idle(&self) -> bool {
         self.turn.is_none() && self.saving.is_empty()
+    }
+
+    /// There is no time left. Whatever was taken in ends here, and its sender is told to send it again.
+    fn leave(&mut self) {
+        self.draining = true;
+        let complaint = || Complaint::later(501, "The agent has to leave. Send it again when one is back.");
+        if let Some(turn) = self.turn.take() {
+            self.go_on(turn, Next::End(TurnEnd::Failed, Some(complaint())));
+        }
+        for work in std::mem::take(&mut self.waiting) {
+            let turn = self.turn_for(work);
+            self.go_on(turn, Next::End(TurnEnd::Failed, Some(complaint())));
+        }
+        // Not acknowledged yet, so nothing is owed but to say so.
+        for saving in std::mem::take(&mut self.saving).into_values() {
+            let (from, chat, about) = self.give_back(saving);
+            self.complain(&from, chat, Some(about), complaint());
+        }
     }
 
     fn joined(&mut self, participant: &Participant) {
@@ -231,16 +250,23 @@ impl Engine {
     }
 
     fn count(&mut self, count: Count) {
-        self.outputs.push_back(Output::Count(count));
+        self.outputs.push_back(Output::Count { what: count, times: 1 });
     }
 
     /// Tells one participant; one that came through LiveKit's chat reads transcripts and no packets.
     fn complain(&mut self, to: &str, chat: bool, about: Option<String>, complaint: Complaint) {
+        self.tell(to, chat, about, complaint, false);
+    }
+
+    /// The same past everything that waits for the store: it is the store that failed.
+    fn complain_at_once(&mut self, to: &str, chat: bool, about: Option<String>, complaint: Complaint) {
+        self.tell(to, chat, about, complaint, true);
+    }
+
+    fn tell(&mut self, to: &str, chat: bool, about: Option<String>, complaint: Complaint, at_once: bool) {
         let Complaint { code, severity, recoverable, message } = complaint;
         let message = self.settings.secrets.hide(&message).into_owned();
         let id = self.ids.next(Kind::Error);
-        // It may be about the very store that everything else waits for.
-        let at_once = code == 501;
         if chat {
             let segment = id.clone();
             let text = message.clone();

@@ -106,6 +106,12 @@ impl People {
         let person = self.get(&participant.identity, now);
         let news = !person.present;
         person.present = true;
+        if news {
+            // Another client, for all we know: what the former one wanted and had counted is not about this one.
+            person.features = None;
+            person.language = None;
+            person.acknowledged = 0;
+        }
         if !participant.name.is_empty() {
             person.name = participant.name.chars().take(NAME_CHARS).collect();
         }

@@ -169,8 +169,11 @@ fn messages(conversation: &Conversation, key: Key, several: bool) -> Vec<Message
         None => Vec::new(),
         Some(Said::User(user)) => {
             let text = neutralise(&user.text);
-            let text =
-                if several { format!("{}: {text}", quoted_name(&user.name)) } else { text.into_owned() };
+            let text = if several {
+                format!("{}: {}", quoted_name(&user.name), indented(&text))
+            } else {
+                text.into_owned()
+            };
             vec![Message::User(text)]
         }
         Some(Said::Agent(answer)) => {
@@ -190,6 +193,20 @@ fn messages(conversation: &Conversation, key: Key, several: bool) -> Vec<Message
             messages
         }
     }
+}
+
+/// A text whose further lines cannot be taken for the words of another speaker.
+fn indented(text: &str) -> String {
+    let mut indented = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        indented.push(c);
+        let breaks = matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}');
+        if breaks && !(c == '\r' && chars.peek() == Some(&'\n')) {
+            indented.push_str("  ");
+        }
+    }
+    indented
 }
 
 /// A name that cannot be taken for anything else: quoted, short, in one line.

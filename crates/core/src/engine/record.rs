@@ -1,5 +1,8 @@
-//! What the store keeps of a conversation: everything needed to go on after a crash, and to send again what someone
-//! has missed.
+//! What the store is given of a conversation: what people said and asked for, how each turn ended with what was said, and
+//! the stanzas that may be asked for again.
+//!
+//! Not among it: what the model thought and what tools gave (except as the stanzas that showed it), what people's
+//! clients can do, and what was spent of the conversation's budgets besides tokens.
 
 use super::event::TurnEnd;
 use super::people::Audience;

@@ -31,7 +31,8 @@ pub struct Settings {
     pub step_chars: usize,
     /// How long one request may think.
     pub max_thinking: Duration,
-    /// How much one turn may think, in characters.
+    /// How much the model may think before it is asked again with thinking off, in characters; asked again, it has as much
+    /// once more.
     pub max_thinking_chars: usize,
     /// How long an answer may be, in characters.
     pub max_answer_chars: usize,

@@ -17,6 +17,9 @@ use std::borrow::Cow;
 /// How much of a result the model gets, in characters.
 const RESULT_CHARS: usize = 16_000;
 
+/// How many calls of one response are run. One more is kept, to tell the model; what comes after that is dropped.
+pub(super) const MAX_CALLS: usize = 32;
+
 /// One call, from the model's asking to the tool's answer.
 #[derive(Debug)]
 pub(super) struct Run {
@@ -44,11 +47,21 @@ impl Engine {
         if let Some(complaint) = self.over_turn_budget(turn, turn.called.len()) {
             return Next::End(TurnEnd::Failed, Some(complaint));
         }
-        for call in std::mem::take(&mut turn.called) {
+        for (nth, mut call) in std::mem::take(&mut turn.called).into_iter().enumerate() {
             self.runs += 1;
+            // Endpoints number calls anew in each response; a prompt holds those of many. Some take only nine letters
+            // and digits.
+            call.id = format!("call{:05}", self.runs);
             let mut run =
                 Run { call, id: RunId(self.runs), shown: None, deadline: None, outcome: None, told: false };
-            self.start_run(turn, &mut run);
+            if nth < MAX_CALLS {
+                self.start_run(turn, &mut run);
+            } else {
+                let message = format!(
+                    "Too many calls at once: this one and all after it were not run. Call at most {MAX_CALLS} at once."
+                );
+                run.outcome = Some(Err(("invalid_parameters", message)));
+            }
             turn.runs.push(run);
         }
         self.collect(turn)

@@ -11,7 +11,7 @@ use super::prompt::{self, Question};
 use super::record::Record;
 use super::speaking::{Speaking, Spoken};
 use super::thinking::{Thinking, Thought};
-use super::tool_loop::Run;
+use super::tool_loop::{MAX_CALLS, Run};
 use super::{Complaint, Engine};
 use crate::ids::Kind;
 use crate::model::{Chunk, Failure, Finish, Message, ToolCall};
@@ -127,7 +127,7 @@ impl Engine {
         }
     }
 
-    fn turn_for(&mut self, work: Work) -> Turn {
+    pub(super) fn turn_for(&mut self, work: Work) -> Turn {
         let answer = self.ids.next(Kind::Message);
         Turn::new(work, answer, self.settings.thinking, self.settings.step_chars, self.now)
     }
@@ -218,26 +218,26 @@ impl Engine {
     fn take_chunk(&mut self, turn: &mut Turn, chunk: Chunk) -> Next {
         match chunk {
             Chunk::Reasoning(text) => {
-                turn.thought.push_str(&text);
+                let left = self.settings.max_thinking_chars.saturating_sub(turn.thinking.chars);
+                let (text, too_long) = first_chars(&text, left);
+                turn.thought.push_str(text);
                 let live = self.people.has(&LIVE_REASONING);
                 let thoughts =
-                    turn.thinking.push(&text, live, &self.settings.secrets, &mut self.ids, self.now);
+                    turn.thinking.push(text, live, &self.settings.secrets, &mut self.ids, self.now);
                 self.show_thoughts(turn, thoughts);
-                if turn.thinking.chars > self.settings.max_thinking_chars {
-                    self.thought_too_long(turn)
-                } else {
-                    Next::Wait
-                }
+                if too_long { self.thought_too_long(turn) } else { Next::Wait }
             }
             Chunk::Text(text) => {
-                turn.said.push_str(&text);
+                let left = self.settings.max_answer_chars.saturating_sub(turn.speaking.chars);
+                let (text, too_long) = first_chars(&text, left);
+                turn.said.push_str(text);
                 if !turn.said.trim().is_empty() {
                     self.pause_thinking(turn);
                     self.show(AgentState::Speaking);
                 }
-                let spoken = turn.speaking.push(&text);
+                let spoken = turn.speaking.push(text);
                 self.say(turn, spoken);
-                if turn.speaking.chars > self.settings.max_answer_chars {
+                if too_long {
                     return Next::End(
                         TurnEnd::Answered,
                         Some(Complaint::notice("The answer was cut: it was too long.")),
@@ -247,7 +247,9 @@ impl Engine {
             }
             Chunk::ToolCall(call) => {
                 self.pause_thinking(turn);
-                turn.called.push(call);
+                if turn.called.len() <= MAX_CALLS {
+                    turn.called.push(call);
+                }
                 Next::Wait
             }
             Chunk::Usage(usage) => {
@@ -463,5 +465,13 @@ impl Engine {
             timestamp: Some(self.now.as_millis()),
         };
         self.send(Audience::Whole, Body::AssistantMessage(whole));
+    }
+}
+
+/// As much of a text as may be taken, and whether there is more of it.
+fn first_chars(text: &str, most: usize) -> (&str, bool) {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => (&text[..end], true),
+        None => (text, false),
     }
 }

@@ -111,6 +111,10 @@ fn long_thinking_costs_no_more_per_character_than_short() {
         let without_white = |text: &str| text.split_whitespace().collect::<String>();
         assert_eq!(without_white(&steps.concat()), without_white(&text));
     }
+    for mark in ["-", "#", "*", "+", "_", "~", "=", "1", ">", "|"] {
+        let text = mark.repeat(200_000);
+        assert_eq!(by_char(600, &text).concat(), text);
+    }
 }
 
 fn text() -> impl Strategy<Value = String> {

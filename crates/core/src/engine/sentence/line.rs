@@ -25,6 +25,9 @@ pub(super) enum Line {
     Code,
 }
 
+/// After so many equal marks a line is decided, whatever follows: each character is looked at a bounded number of times.
+const CERTAIN_MARKS: usize = 64;
+
 /// What kind of line begins so. `begin` starts with the line's first character that is not white space.
 pub(super) fn opening(begin: &str) -> Line {
     let Some(first) = begin.chars().next() else { return Line::Unclear };
@@ -36,7 +39,8 @@ pub(super) fn opening(begin: &str) -> Line {
         '|' => Line::Row,
         '•' | '◦' | '▪' | '‣' => Line::Item,
         '`' | '~' if marks >= 3 => Line::Fence,
-        '#' | '`' | '~' | '-' | '*' | '+' | '_' if rest.is_empty() => Line::Unclear,
+        '-' | '*' | '_' if marks >= CERTAIN_MARKS => Line::Rule,
+        '#' | '`' | '~' | '-' | '*' | '+' | '_' if rest.is_empty() && marks < CERTAIN_MARKS => Line::Unclear,
         '#' if gap && marks <= 6 => Line::Heading,
         '-' | '*' | '+' if gap && marks == 1 => Line::Item,
         '-' | '*' | '_' if gap && marks >= 3 => Line::Rule,

@@ -354,6 +354,23 @@ fn a_long_answer_costs_no_more_per_character_than_a_short_one() {
         let text = format!("A{}Z", part.repeat(20_000));
         assert_eq!(split_by_char(&text).concat(), text);
     }
+    for mark in ["-", "#", "*", "+", "_", "~", "=", "1", ">", "|"] {
+        let text = mark.repeat(200_000);
+        assert_eq!(split_by_char(&text).concat(), text);
+        let text = format!("So:\n{text}");
+        assert_eq!(split_by_char(&text).concat(), text);
+    }
+}
+
+#[test]
+fn a_row_of_marks_is_decided_before_it_ends() {
+    for mark in ["-", "#", "*", "+", "_"] {
+        let mut flow = Flow::default();
+        assert_eq!(mark.repeat(63).chars().find_map(|c| flow.take(c)), None);
+        assert_eq!(flow.certain(), 0, "{mark}: it may still be anything");
+        assert_eq!(mark.chars().find_map(|c| flow.take(c)), None);
+        assert_eq!(flow.certain(), 64, "{mark}: it is not looked at again");
+    }
 }
 
 /// Text made of what decides about sentences, and of anything else.

@@ -3,7 +3,7 @@
 use super::world::{World, settings};
 use crate::engine::event::{Input, Output};
 use crate::engine::settings::Settings;
-use crate::model::{Chunk, Finish, Message};
+use crate::model::{Chunk, Finish, Message, ToolCall};
 use crate::wire::body::{Body, Configuration, UserMessage};
 use crate::wire::{self, Envelope};
 use proptest::collection::vec;
@@ -180,6 +180,37 @@ fn ask(world: &mut World, stanza: i32, id: &str) {
         attachments: None,
     });
     packet(world, stanza, body);
+}
+
+#[test]
+fn of_many_calls_at_once_some_are_run_and_the_model_is_told_about_the_rest() {
+    let mut world = World::new(settings(0), 1);
+    ask(&mut world, 1, "q1");
+    for _ in 0..1_000 {
+        let call = ToolCall { id: "call_1".into(), name: "clock".into(), arguments: Ok(Map::new()) };
+        world.model(1, Ok(Chunk::ToolCall(call)));
+    }
+    world.model(1, Ok(Chunk::Finish(Finish::ToolCalls)));
+    world.settle();
+    let runs = world.log.iter().filter(|output| matches!(output, Output::RunTool { .. })).count();
+    let shown = bodies(&world.log).filter(|body| matches!(body, Body::ToolUseRequest(_))).count();
+    let told = bodies(&world.log).filter(|body| matches!(body, Body::ToolUseResult(_))).count();
+    assert_eq!((runs, shown, told), (32, 32, 32));
+    let prompts = world.log.iter().filter_map(|output| match output {
+        Output::Generate { prompt, .. } => Some(prompt),
+        _ => None,
+    });
+    let last = prompts.last().expect("the model is asked again");
+    let results: Vec<&String> = last
+        .messages
+        .iter()
+        .filter_map(|message| match message {
+            Message::Tool { content, .. } => Some(content),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(results.len(), 33);
+    assert!(results[32].contains("Too many calls at once"), "{}", results[32]);
 }
 
 /// Memory is estimated by how long the engine is when written out: whatever it holds is in there.

@@ -110,11 +110,12 @@ pub(super) fn output(output: &Output, show: Show, names: &mut Names) -> Option<S
             format!("run {} {name} {}", run.0, serde_json::Value::Object(arguments.clone()))
         }
         Output::CancelTool(run) => format!("cancel run {}", run.0),
-        Output::Count(count) => {
+        Output::Count { what, times } => {
             if !show.counts {
                 return None;
             }
-            format!("count {count:?}")
+            let times = if *times == 1 { String::new() } else { format!(" {times} times") };
+            format!("count {what:?}{times}")
         }
         Output::TurnEnded(report) => format!("turn ends: {:?}", report.end),
     })

@@ -206,6 +206,7 @@ impl Player {
         Some(match words.as_slice() {
             ["passes"] => return None,
             ["drains"] => Input::Drain,
+            ["leaves"] => Input::Leave,
             [how @ ("stored" | "unstored"), ticket] => {
                 let ticket = Ticket(number(ticket));
                 self.unconfirmed.remove(&ticket);
@@ -224,12 +225,17 @@ impl Player {
                 Input::Tool { run: RunId(number(run)), outcome }
             }
             [who, "joins"] => Input::Joined(Participant { identity: (*who).to_owned(), name: String::new() }),
+            // Another client: it counts from the beginning.
+            [who, "joins", "anew"] => {
+                self.stanzas.remove(*who);
+                Input::Joined(Participant { identity: (*who).to_owned(), name: String::new() })
+            }
             [who, "joins", "as", name] => {
                 Input::Joined(Participant { identity: (*who).to_owned(), name: (*name).to_owned() })
             }
             [who, "leaves"] => Input::Left { identity: (*who).to_owned() },
             [who, "chats", id, text] => {
-                Input::Chat { from: (*who).to_owned(), id: (*id).to_owned(), text: (*text).to_owned() }
+                Input::Chat { from: (*who).to_owned(), id: self.names.full(id), text: (*text).to_owned() }
             }
             [who, "overflows", packets] => {
                 Input::Overflowed { from: (*who).to_owned(), packets: number(packets) as u32 }

@@ -10,7 +10,7 @@ use super::sotto_core::engine::event::{
 use super::sotto_core::engine::people::Audience;
 use super::sotto_core::engine::record::Record;
 use super::sotto_core::engine::settings::{Interruption, Settings};
-use super::sotto_core::model::{Chunk, Failure, Finish, ToolCall, ToolSpec, Usage};
+use super::sotto_core::model::{Chunk, Failure, Finish, Message, ToolCall, ToolSpec, Usage};
 use super::sotto_core::time::Time;
 use super::sotto_core::wire::body::{
     Body, Configuration, ControlStop, ControlVariation, StopType, UserMessage, VariationMode,
@@ -48,6 +48,8 @@ pub(super) struct World {
     now: Time,
     stanzas: [i32; 3],
     draining: bool,
+    /// Told to leave: what the store takes in from now on is not accepted any more.
+    left: bool,
     /// What the store has not answered, oldest first, and what it has.
     unconfirmed: VecDeque<Ticket>,
     confirmed: BTreeSet<Ticket>,
@@ -108,6 +110,7 @@ impl World {
             now: Time(1_000_000),
             stanzas: [0; 3],
             draining: false,
+            left: false,
             unconfirmed: VecDeque::new(),
             confirmed: BTreeSet::new(),
             records: BTreeMap::new(),
@@ -211,6 +214,12 @@ impl World {
                 self.draining = true;
                 self.handle(Input::Drain);
             }
+            _ if a % 16 == 1 && b < 16 => {
+                self.left = true;
+                self.handle(Input::Leave);
+                assert!(self.engine.is_idle(), "nothing is under way when the agent leaves");
+                assert_eq!(self.ended, self.accepted, "nothing that was accepted is left without an end");
+            }
             _ => self.confirm(usize::MAX, true),
         }
     }
@@ -230,7 +239,7 @@ impl World {
         assert!(self.engine.is_idle(), "it comes to its end");
         assert_eq!(self.engine.poll_timeout(), None, "nothing is waited for when nothing is under way");
         assert_eq!(self.ended, self.ends_stored, "every end is stored once");
-        if !self.draining {
+        if self.left || !self.draining {
             assert_eq!(self.ended, self.accepted, "everything accepted ends exactly once");
             for message in &self.accepted_messages {
                 assert!(self.ends_of.contains_key(message), "{message} ends");
@@ -291,11 +300,11 @@ impl World {
             let Some(ticket) = self.unconfirmed.pop_front() else { return };
             self.confirmed.insert(ticket);
             match self.records.remove(&ticket) {
-                Some(Record::Message { id, .. }) if success => {
+                Some(Record::Message { id, .. }) if success && !self.left => {
                     self.accepted += 1;
                     self.accepted_messages.insert(id);
                 }
-                Some(Record::Variation { .. }) if success => self.accepted += 1,
+                Some(Record::Variation { .. }) if success && !self.left => self.accepted += 1,
                 _ => {}
             }
             self.handle(Input::Stored { ticket, success });
@@ -337,7 +346,13 @@ impl World {
                 self.look_at_packet(&envelope, first);
             }
             Output::Transcript(transcript) => self.look_at_transcript(transcript),
-            Output::Generate { request, .. } => {
+            Output::Generate { request, prompt } => {
+                let calls = prompt.messages.iter().flat_map(|message| match message {
+                    Message::Assistant { calls, .. } => calls.as_slice(),
+                    _ => &[],
+                });
+                let mut ids = BTreeSet::new();
+                assert!(calls.map(|call| &call.id).all(|id| ids.insert(id)), "calls are told apart");
                 assert_eq!(self.request, None, "one request at a time");
                 self.request = Some(*request);
             }
@@ -352,7 +367,7 @@ impl World {
                 *self.ends_of.entry(report.message.clone()).or_default() += 1;
                 self.steps.remove(&report.message);
             }
-            Output::State(_) | Output::Count(_) => {}
+            Output::State(_) | Output::Count { .. } => {}
         }
     }
 
@@ -406,7 +421,8 @@ impl World {
         let number = envelope.stanza;
         assert!(self.numbers.insert(number), "no number is used twice");
         // What failed in the store is told past everything that waits for the store.
-        if !matches!(&envelope.body, Body::ErrorMessage(error) if error.code == 501) {
+        let at_once = |message: &str| message.starts_with("It could not be stored");
+        if !matches!(&envelope.body, Body::ErrorMessage(error) if at_once(&error.message)) {
             assert!(number < self.last_number, "numbers only go down");
             self.last_number = number;
         }
