@@ -319,6 +319,8 @@ impl Session {
     }
 
     async fn say_goodbye(&mut self) {
+        // Whatever was taken in and is not answered gets its end.
+        self.handle(Input::Leave);
         // Nothing is lost if the room is gone already.
         let _ = self.perform().await;
         let _ = self.room.commands.send(RoomCommand::Leave).await;
