@@ -147,6 +147,16 @@ impl Conversation {
         self.nodes.is_empty()
     }
 
+    /// The place of what is said next.
+    pub(super) fn next_key(&self) -> Key {
+        Key(self.next)
+    }
+
+    /// The branch that is being spoken in, from the first message still held.
+    pub(super) fn branch(&self) -> Vec<Key> {
+        self.path(self.leaf)
+    }
+
     /// The id of the message or answer that the next one follows.
     pub(super) fn leaf_id(&self) -> Option<&str> {
         Some(&self.nodes.get(&self.leaf?)?.id)

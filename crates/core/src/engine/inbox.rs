@@ -355,7 +355,7 @@ impl Engine {
     }
 
     fn configure(&mut self, from: &str, stanza: i32, configuration: Configuration) {
-        let Configuration { features, preferred_language, .. } = configuration;
+        let Configuration { features, preferred_language, last_sequence_seen, .. } = configuration;
         let person = self.people.get(from, self.now);
         person.configure(features, preferred_language);
         self.acknowledge(from, stanza, true);
@@ -370,6 +370,9 @@ impl Engine {
             ..Configuration::default()
         };
         self.send(Audience::One(from.to_owned()), Body::Configuration(answer));
+        if let Some(seen) = last_sequence_seen {
+            self.catch_up(from, seen);
+        }
     }
 }
 

@@ -17,7 +17,7 @@
 //! | `turn`, `thinking`, `speaking`, `tool_loop`, `figures` | the way from a message to the end of its answer |
 //! | `conversation`, `prompt` | what was said, and what of it the model is told |
 //! | [`people`], `rate` | who takes part, what each may send and gets to see |
-//! | `outbox`, [`record`] | numbers, order, and what is kept |
+//! | `outbox`, [`record`], `snapshot` | numbers, order, what is kept, and what is shown to those who missed it |
 //! | [`sentence`], [`reasoning`], [`mask`] | text as it flows: sentences, steps, hidden secrets |
 
 mod control;
@@ -34,6 +34,7 @@ pub mod reasoning;
 pub mod record;
 pub mod sentence;
 pub mod settings;
+mod snapshot;
 mod speaking;
 mod thinking;
 mod tool_loop;
@@ -50,7 +51,7 @@ use conversation::Conversation;
 use event::{AgentState, Count, Input, Output, Participant, Ticket, Transcript, TurnEnd};
 use inbox::Saving;
 use outbox::Outbox;
-use people::{Audience, People};
+use people::{Audience, People, Since};
 use prompt::Memory;
 use record::Record;
 use settings::Settings;
@@ -210,7 +211,8 @@ impl Engine {
     }
 
     fn joined(&mut self, participant: &Participant) {
-        let news = self.people.join(participant, self.now);
+        let since = Since { said: self.conversation.next_key(), number: self.outbox.number() };
+        let news = self.people.join(participant, since, self.now);
         if news && self.conversation.is_empty() {
             self.greet();
         }

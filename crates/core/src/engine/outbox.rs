@@ -91,6 +91,22 @@ impl Outbox {
         self.release(outputs);
     }
 
+    /// Sends a message to one participant in its turn, and keeps it for nobody.
+    pub(super) fn send_unkept(&mut self, to: String, body: Body, outputs: &mut VecDeque<Output>) {
+        let bytes = self.encode(body, None);
+        self.follow(Output::Send { to: Recipients::Only(vec![to]), bytes }, outputs);
+    }
+
+    /// The last number given.
+    pub(super) fn number(&self) -> i32 {
+        self.number
+    }
+
+    /// The number of the newest stanza that is kept for one of these.
+    pub(super) fn newest_kept(&self, meant: impl Fn(&Audience) -> bool) -> Option<i32> {
+        self.last_kept.iter().filter(|(audience, _)| meant(audience)).map(|(_, &number)| number).min()
+    }
+
     /// Sends a message to one participant at once, past whatever waits for a store that does not answer.
     pub(super) fn send_at_once(&mut self, to: String, body: Body, outputs: &mut VecDeque<Output>) {
         let bytes = self.encode(body, None);

@@ -1,5 +1,6 @@
 //! Who takes part: what each may send, can take in and has been told.
 
+use super::conversation::Key;
 use super::event::{Participant, Recipients};
 use super::rate::{Rate, Window};
 use super::settings::{Limits, Visibility};
@@ -48,11 +49,22 @@ pub(super) enum Hint {
     Commentary,
 }
 
+/// Where a conversation was when someone first joined it. What is older is not for that one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Since {
+    /// What was said next.
+    pub(super) said: Key,
+    /// The last number given until then.
+    pub(super) number: i32,
+}
+
 /// One participant.
 #[derive(Debug)]
 pub(super) struct Person {
     pub(super) name: String,
     present: bool,
+    /// `None` until it has joined.
+    since: Option<Since>,
     left: Time,
     /// What its Configuration listed, as far as it makes a difference; `None` where it sent none.
     features: Option<BTreeSet<&'static str>>,
@@ -102,10 +114,11 @@ impl People {
     }
 
     /// Someone is there, on the server's word or by having sent something. True if that is news.
-    pub(super) fn join(&mut self, participant: &Participant, now: Time) -> bool {
+    pub(super) fn join(&mut self, participant: &Participant, since: Since, now: Time) -> bool {
         let person = self.get(&participant.identity, now);
         let news = !person.present;
         person.present = true;
+        person.since.get_or_insert(since);
         if news {
             // Another client, for all we know: what the former one wanted and had counted is not about this one.
             person.features = None;
@@ -138,6 +151,7 @@ impl People {
         self.known.entry(identity.to_owned()).or_insert_with(|| Person {
             name: String::new(),
             present: false,
+            since: None,
             left: now,
             features: None,
             language: None,
@@ -160,6 +174,19 @@ impl People {
 
     pub(super) fn language(&self, identity: &str) -> Option<&str> {
         self.known.get(identity)?.language.as_deref()
+    }
+
+    /// Where the conversation was when someone first joined.
+    pub(super) fn since(&self, identity: &str) -> Option<Since> {
+        self.known.get(identity)?.since
+    }
+
+    /// Whether someone belongs to the audience.
+    pub(super) fn takes(&self, identity: &str, audience: &Audience) -> bool {
+        match audience {
+            Audience::One(one) => one == identity,
+            _ => self.known.get(identity).is_some_and(|person| self.admits(person, audience)),
+        }
     }
 
     /// Who is there, by name.

@@ -213,6 +213,43 @@ fn of_many_calls_at_once_some_are_run_and_the_model_is_told_about_the_rest() {
     assert!(results[32].contains("Too many calls at once"), "{}", results[32]);
 }
 
+#[test]
+fn a_snapshot_is_the_newest_of_the_conversation_and_not_all_of_it() {
+    for (content_bytes, expected) in [(10, 50), (8_000, 12), (101_000, 0)] {
+        let mut settings = Settings { conversation: "room".to_owned(), ..Settings::default() };
+        settings.limits.content_bytes = 200_000;
+        let mut world = World::new(settings, 1);
+        for count in 1..=60 {
+            world.pass(Duration::from_secs(1));
+            let content = "x".repeat(content_bytes);
+            let id = format!("q{count}");
+            let message = UserMessage {
+                id,
+                content,
+                previous_id: None,
+                conversation_id: String::new(),
+                timestamp: None,
+                attachments: None,
+            };
+            packet(&mut world, count, Body::UserMessage(message));
+            world.model(1, Ok(Chunk::Finish(Finish::Stop)));
+            world.confirm(usize::MAX, true);
+        }
+        let before = world.log.len();
+        let last_sequence_seen = Some(0);
+        let asked = Configuration { last_sequence_seen, ..Configuration::default() };
+        packet(&mut world, 61, Body::Configuration(asked));
+        let shown: Vec<String> = bodies(&world.log[before..])
+            .filter_map(|body| match body {
+                Body::UserMessage(message) => Some(message.id),
+                _ => None,
+            })
+            .collect();
+        let newest: Vec<String> = (61 - expected..61).map(|count| format!("q{count}")).collect();
+        assert_eq!(shown, newest, "of messages of {content_bytes} bytes");
+    }
+}
+
 /// Memory is estimated by how long the engine is when written out: whatever it holds is in there.
 #[test]
 fn thousands_of_messages_leave_memory_bounded_and_seldom_change_the_beginning_of_a_prompt() {

@@ -157,6 +157,11 @@ fn body(body: &Body, names: &mut Names) -> String {
                 quoted(&sentence.text)
             )
         }
+        Body::UserMessage(message) => {
+            let previous = message.previous_id.as_deref().map(|id| names.shorten(id));
+            let previous = previous.map_or(String::new(), |id| format!(" after {id}"));
+            format!("message {}{previous}: {}", message.id, quoted(&message.content))
+        }
         Body::AssistantMessage(whole) => {
             format!(
                 "whole {} to {:?}: {}",

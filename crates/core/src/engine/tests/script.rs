@@ -304,6 +304,10 @@ impl Player {
             ["configures", features] => configuration(Some(features), None),
             ["configures", features, "in", language] => configuration(Some(features), Some(language)),
             ["configures"] => configuration(None, None),
+            ["configures", "having", "seen", stanza] => Body::Configuration(Configuration {
+                last_sequence_seen: Some(stanza.parse().unwrap_or_else(|_| panic!("{line}"))),
+                ..Configuration::default()
+            }),
             ["answers", request] => Body::ToolUseResult(ToolUseResult {
                 id: "x".to_owned(),
                 request_id: self.names.full(request),

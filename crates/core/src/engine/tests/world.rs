@@ -170,7 +170,9 @@ impl World {
                 let listed = |bit: &usize| a & (1 << bit) != 0;
                 let features = (0..FEATURES.len()).filter(listed).map(|bit| FEATURES[bit].to_owned());
                 let features = (b & 1 == 0).then(|| features.collect());
-                self.send(index, Body::Configuration(Configuration { features, ..Configuration::default() }));
+                let last_sequence_seen = (b & 2 != 0).then(|| i32::from(a));
+                let wants = Configuration { features, last_sequence_seen, ..Configuration::default() };
+                self.send(index, Body::Configuration(wants));
             }
             8 => {
                 let malformed = Malformed { reason: "broken".into(), stanza: None, kind: None, id: None };
