@@ -196,11 +196,11 @@ fn of_many_calls_at_once_some_are_run_and_the_model_is_told_about_the_rest() {
     let shown = bodies(&world.log).filter(|body| matches!(body, Body::ToolUseRequest(_))).count();
     let told = bodies(&world.log).filter(|body| matches!(body, Body::ToolUseResult(_))).count();
     assert_eq!((runs, shown, told), (32, 32, 32));
-    let prompts = world.log.iter().filter_map(|output| match output {
+    let mut prompts = world.log.iter().filter_map(|output| match output {
         Output::Generate { prompt, .. } => Some(prompt),
         _ => None,
     });
-    let last = prompts.last().expect("the model is asked again");
+    let last = prompts.next_back().expect("the model is asked again");
     let results: Vec<&String> = last
         .messages
         .iter()
