@@ -171,7 +171,7 @@ impl World {
                 let features = (0..FEATURES.len()).filter(listed).map(|bit| FEATURES[bit].to_owned());
                 let features = (b & 1 == 0).then(|| features.collect());
                 let last_sequence_seen = (b & 2 != 0).then(|| i32::from(a));
-                let wants = Configuration { features, last_sequence_seen, ..Configuration::default() };
+                let wants = Configuration { last_sequence_seen, features, ..Configuration::default() };
                 self.send(index, Body::Configuration(wants));
             }
             8 => {
