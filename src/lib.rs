@@ -18,7 +18,8 @@
 //! | [`tls`] | whom we trust on encrypted connections, and whose cryptography does the work |
 //!
 //! Dependencies point downwards: `cli` uses `app`, `app` uses the others; `session` knows the ports alone; the adapters
-//! (`room`, `model`, `tools`, `store`) implement ports and know neither each other nor the session.
+//! (`room`, `model`, `tools`, `store`) implement ports and know neither each other nor the session. `client` is no part of the agent; it borrows the
+//! reading of streams from `room`.
 
 pub mod app;
 pub mod cli;

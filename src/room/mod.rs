@@ -174,13 +174,6 @@ pub enum JoinError {
     },
 }
 
-impl JoinError {
-    /// Whether trying again may help.
-    pub fn retryable(&self) -> bool {
-        matches!(self, Self::Connect { .. })
-    }
-}
-
 /// Keeps out what the SDK would handle by itself, on every connection of this process from now on: remote calls, which it
 /// takes in without limits, and transcriptions, of which the wrong one makes it panic. An agent uses neither.
 pub fn keep_out_what_agents_do_not_use() {

@@ -30,11 +30,6 @@ impl Memory {
         let conversations = self.conversations.lock().unwrap_or_else(PoisonError::into_inner);
         conversations.get(conversation).map(|kept| kept.records.iter().cloned().collect()).unwrap_or_default()
     }
-
-    /// Lets go of a conversation.
-    pub fn forget(&self, conversation: &str) {
-        self.conversations.lock().unwrap_or_else(PoisonError::into_inner).remove(conversation);
-    }
 }
 
 impl Store for Memory {

@@ -379,14 +379,11 @@ impl Engine {
 /// The id of the message that an error is about, or its number.
 fn about(body: &Body, stanza: i32) -> String {
     let id = match body {
-        Body::UserMessage(message) => Some(&message.id),
-        Body::ControlVariation(variation) => Some(&variation.target_id),
-        Body::ControlStop(stop) => stop.target_id.as_ref(),
-        Body::ToolUseResult(result) => Some(&result.request_id),
-        Body::ToolConsent(consent) => Some(&consent.request_id),
-        _ => None,
+        // Whoever answers knows the request; the answer's own id may be made up.
+        Body::ToolUseResult(result) => Some(result.request_id.as_str()),
+        other => other.id(),
     };
-    id.cloned().and_then(usable).unwrap_or_else(|| stanza.to_string())
+    id.map(str::to_owned).and_then(usable).unwrap_or_else(|| stanza.to_string())
 }
 
 /// What is wrong with an id.
