@@ -5,7 +5,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use serde_json::{Map, Value};
 use sotto_core::engine::event::{AgentState, Participant, Recipients, ToolOutcome, Transcript};
-use sotto_core::engine::record::Record;
+use sotto_core::engine::record::{History, Page, Record};
 use sotto_core::model::{Chunk, Failure, Prompt, ToolSpec};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -115,17 +115,38 @@ pub trait Tools: Send + Sync {
 
 /// Where conversations are kept.
 pub trait Store: Send + Sync {
-    /// Keeps records, all of them or none, in the order of the calls. Ready once they survive this process, or with
-    /// `durable` this machine's power.
-    fn append(
-        &self,
-        conversation: &str,
-        records: Vec<Record>,
-        durable: bool,
-    ) -> BoxFuture<'static, Result<(), StoreError>>;
+    /// Takes a conversation for this process alone, from now until the journal is dropped. Nobody else can write to it
+    /// meanwhile, nor could anyone who had it before and does not know yet.
+    fn open(&self, conversation: &str) -> BoxFuture<'static, Result<Box<dyn Journal>, StoreError>>;
 }
 
-/// Why something could not be kept; nothing of it was.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct StoreError(pub String);
+/// One conversation, as long as it is ours. Dropping it gives it free.
+pub trait Journal: Send + Sync {
+    /// What is known of it. A first block of numbers is reserved with it, durably.
+    fn history(&self) -> BoxFuture<'static, Result<History, StoreError>>;
+
+    /// Keeps records, all of them or none. Ready once they survive this process, or with `durable` a loss of power. One
+    /// call at a time. After an error that may be tried again nothing of it was kept.
+    fn append(&self, records: Vec<Record>, durable: bool) -> BoxFuture<'static, Result<(), StoreError>>;
+
+    /// What was sent after the stanza numbered `after` up to the one numbered `until` (numbers count down), at most `most`
+    /// of it, oldest first.
+    fn stanzas(&self, after: i32, until: i32, most: usize) -> BoxFuture<'static, Result<Page, StoreError>>;
+}
+
+/// Why something could not be kept or given.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// Not now: the store is away, full or too slow. Trying again may help.
+    #[error("{0}")]
+    Unavailable(String),
+    /// Another process has the conversation; only when opening.
+    #[error("{0}")]
+    Held(String),
+    /// Another process has taken the conversation over: nothing more may be said in it from here.
+    #[error("another agent has taken the conversation over")]
+    Lost,
+    /// Never: what is there cannot be read or is not ours. In words for whoever runs this.
+    #[error("{0}")]
+    Broken(String),
+}

@@ -96,6 +96,7 @@ pub(super) fn question(thinking: bool) -> Prompt {
     let tool = ToolSpec {
         name: "ping".to_owned(),
         description: "Answers pong.".to_owned(),
+        repeatable: true,
         parameters: json!({"type": "object", "properties": {}}),
     };
     Prompt { messages: user("Call the tool ping."), tools: vec![tool], thinking }

@@ -63,7 +63,12 @@ struct Broken;
 
 impl Tools for Broken {
     fn specs(&self) -> Vec<ToolSpec> {
-        vec![ToolSpec { name: "broken".to_owned(), description: String::new(), parameters: json!({}) }]
+        vec![ToolSpec {
+            name: "broken".to_owned(),
+            description: String::new(),
+            repeatable: true,
+            parameters: json!({}),
+        }]
     }
 
     fn run(&self, _: &str, _: Map<String, Value>, _: Duration) -> BoxFuture<'static, ToolOutcome> {

@@ -19,6 +19,7 @@ pub(super) fn spec() -> ToolSpec {
     ToolSpec {
         name: NAME.to_owned(),
         description: "Works out an arithmetic expression exactly as written, in double precision.".to_owned(),
+        repeatable: true,
         parameters: json!({
             "type": "object",
             "properties": {

@@ -16,6 +16,7 @@ pub(super) fn spec() -> ToolSpec {
     ToolSpec {
         name: NAME.to_owned(),
         description: "Tells the current date, day of the week and time of day.".to_owned(),
+        repeatable: true,
         parameters: json!({
             "type": "object",
             "properties": {

@@ -3,11 +3,12 @@
 //! A [`Time`] counts from the Unix epoch, so that it can go into timestamps; whoever calls the core makes sure that
 //! it never runs backwards (a monotonic clock added to the wall-clock time of the start).
 
+use serde::{Deserialize, Serialize};
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
 /// A moment, in milliseconds since the Unix epoch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Time(pub u64);
 
 impl Time {

@@ -3,7 +3,7 @@
 use super::conversation::{Key, Said};
 use super::event::TurnEnd;
 use super::inbox::{Accepted, is_usable};
-use super::record::Record;
+use super::record::{self, Record};
 use super::settings::Interruption;
 use super::turn::Work;
 use super::{Complaint, Engine};
@@ -80,13 +80,13 @@ impl Engine {
         }
         let ControlVariation { target_id, mode, new_content: text, .. } = variation;
         let text = text.filter(|_| mode == VariationMode::Edit);
-        let record = Record::Variation {
+        let record = Record::Variation(record::Variation {
             from: from.to_owned(),
             target: target_id.clone(),
             mode,
             text: text.clone(),
             at: self.now,
-        };
+        });
         self.save(from, Some(stanza), record, Accepted::Variation { target, target_id, mode, text });
     }
 

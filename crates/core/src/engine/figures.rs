@@ -114,12 +114,18 @@ impl Engine {
         self.send(FIGURES, Body::TurnMeta(figures));
     }
 
+    /// What the turn has cost is part of what the conversation has.
+    pub(super) fn spend(&mut self, turn: &Turn) {
+        let figures = &turn.figures;
+        let millis = (self.now - figures.begun).as_millis() as u64;
+        self.spent.tokens = self.spent.tokens.saturating_add(figures.tokens());
+        self.spent.millis = self.spent.millis.saturating_add(millis);
+        self.spent.tool_calls = self.spent.tool_calls.saturating_add(figures.tools);
+    }
+
     pub(super) fn report(&mut self, turn: &Turn, answer: Option<String>, end: TurnEnd) {
         let figures = &turn.figures;
         let since = |moment: Option<Time>| moment.map(|moment| moment - turn.work.arrived);
-        self.spent.tokens = self.spent.tokens.saturating_add(figures.tokens());
-        self.spent.time += self.now - figures.begun;
-        self.spent.tool_calls = self.spent.tool_calls.saturating_add(figures.tools);
         self.outputs.push_back(Output::TurnEnded(TurnReport {
             message: turn.work.message_id.clone(),
             answer,

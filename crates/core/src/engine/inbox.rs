@@ -3,7 +3,7 @@
 use super::conversation::{Familiar, Key, UserMessage};
 use super::event::{Count, Output, Participant, Ticket, TurnEnd};
 use super::people::{Audience, Hint};
-use super::record::Record;
+use super::record::{self, Record};
 use super::settings::{Interruption, Visibility};
 use super::turn::Work;
 use super::{Complaint, Engine};
@@ -245,14 +245,15 @@ impl Engine {
         }
         self.conversation.remember(&id, from, &text);
         let name = self.people.name(from).to_owned();
-        let record = Record::Message {
+        let record = Record::Message(record::Message {
             id: id.clone(),
-            parent: previous.clone().or_else(|| self.conversation.leaf_id().map(str::to_owned)),
+            previous: previous.clone(),
             from: from.to_owned(),
             name: name.clone(),
             text: text.clone(),
+            chat,
             at: self.now,
-        };
+        });
         let message = UserMessage { from: from.to_owned(), name, text, chat };
         self.save(from, stanza, record, Accepted::Message { id, previous, message });
     }

@@ -53,11 +53,10 @@ use inbox::Saving;
 use outbox::Outbox;
 use people::{Audience, People, Since};
 use prompt::Memory;
-use record::Record;
+use record::{Record, Spent};
 use settings::Settings;
 use speaking::Speaking;
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
 use turn::{Next, Turn, Work};
 
 /// One conversation.
@@ -81,14 +80,6 @@ pub struct Engine {
     requests: u64,
     runs: u64,
     outputs: VecDeque<Output>,
-}
-
-/// What the conversation has cost so far.
-#[derive(Clone, Copy, Debug, Default)]
-struct Spent {
-    tokens: u64,
-    time: Duration,
-    tool_calls: u32,
 }
 
 /// Something that a participant is told.
@@ -225,14 +216,19 @@ impl Engine {
         let mut spoken = speaking.push(&greeting);
         spoken.extend(speaking.finish());
         let Speaking { id, text, .. } = speaking;
-        let record = Record::Answer {
+        let record = Record::Answer(record::Answer {
             message: None,
             answer: Some(id.clone()),
+            announced: true,
             text: text.clone(),
             end: TurnEnd::Answered,
+            steps: 0,
+            thinking_ms: 0,
+            total_ms: 0,
             usage: Usage::default(),
+            spent: self.spent,
             at: self.now,
-        };
+        });
         self.outbox.save(record, &mut self.outputs);
         self.speak(&id, "", spoken);
         self.send_whole(&id, "", &text);
@@ -306,7 +302,7 @@ impl Engine {
         let over = |spent: u64, limit: Option<u64>| limit.is_some_and(|limit| spent >= limit);
         let what = if over(self.spent.tokens, limit.tokens) {
             "tokens (budget.conversation_tokens)"
-        } else if over(self.spent.time.as_secs(), limit.seconds) {
+        } else if over(self.spent.millis / 1_000, limit.seconds) {
             "time (budget.conversation_seconds)"
         } else if over(self.spent.tool_calls.into(), limit.tool_calls.map(u64::from)) {
             "tool calls (budget.conversation_tool_calls)"

@@ -3,7 +3,7 @@
 
 use super::event::{Output, Recipients, Ticket};
 use super::people::{Audience, People};
-use super::record::Record;
+use super::record::{Record, Stanza};
 use crate::wire::{self, Envelope, body::Body};
 use serde_json::Map;
 use std::collections::{BTreeMap, VecDeque};
@@ -69,7 +69,7 @@ impl Outbox {
         let bytes = self.encode(body, kept.then_some(&audience));
         let ticket = kept.then(|| {
             let ticket = self.ticket();
-            let record = Record::Stanza { number: self.number, audience, bytes: bytes.clone() };
+            let record = Record::Stanza(Stanza { number: self.number, audience, bytes: bytes.clone() });
             outputs.push_back(Output::Save { ticket, record, durable: false });
             ticket
         });

@@ -5,14 +5,17 @@ use super::event::{Participant, Recipients};
 use super::rate::{Rate, Window};
 use super::settings::{Limits, Visibility};
 use crate::time::Time;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Display};
 use std::time::Duration;
 
 /// Those who have left are remembered, so that leaving does not reset their limits; but only so many.
 const MAX_ABSENT: usize = 256;
 
-/// For whom a stanza is meant. Sending filters by it, and so does replaying.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// For whom a stanza is meant. Sending filters by it, and so does replaying. In a store it is a word ([`Display`]).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub enum Audience {
     /// Whoever is there.
     Everyone,
@@ -30,12 +33,52 @@ pub enum Audience {
     One(String),
 }
 
+impl Display for Audience {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Everyone => f.write_str("everyone"),
+            Self::Reasoning => f.write_str("reasoning"),
+            Self::Streaming => f.write_str("streaming"),
+            Self::Whole => f.write_str("whole"),
+            Self::Feature(feature) => write!(f, "feature:{feature}"),
+            Self::ReasoningFeature(feature) => write!(f, "reasoning_feature:{feature}"),
+            Self::One(identity) => write!(f, "one:{identity}"),
+        }
+    }
+}
+
+impl From<Audience> for String {
+    fn from(audience: Audience) -> Self {
+        audience.to_string()
+    }
+}
+
+impl TryFrom<String> for Audience {
+    type Error = String;
+
+    fn try_from(word: String) -> Result<Self, String> {
+        let feature = |name: &str| FEATURES.into_iter().find(|feature| *feature == name);
+        let audience = match word.split_once(':') {
+            None if word == "everyone" => Some(Self::Everyone),
+            None if word == "reasoning" => Some(Self::Reasoning),
+            None if word == "streaming" => Some(Self::Streaming),
+            None if word == "whole" => Some(Self::Whole),
+            Some(("feature", name)) => feature(name).map(Self::Feature),
+            Some(("reasoning_feature", name)) => feature(name).map(Self::ReasoningFeature),
+            Some(("one", identity)) => Some(Self::One(identity.to_owned())),
+            _ => None,
+        };
+        audience.ok_or_else(|| format!("no such audience: {word}"))
+    }
+}
+
 /// The features that make a difference to what a client gets. An answer sentence by sentence:
 const STREAMING: &str = "streaming";
 /// A thought before it is finished:
 pub(super) const REASONING_DELTAS: &str = "reasoning_deltas";
 /// The figures of each turn:
 pub(super) const TURN_META: &str = "turn_meta";
+const FEATURES: [&str; 3] = [STREAMING, REASONING_DELTAS, TURN_META];
 
 /// How much of a name is remembered, in characters, and of a language's tag.
 const NAME_CHARS: usize = 256;
@@ -90,9 +133,8 @@ impl Person {
     /// Takes over what its Configuration says.
     pub(super) fn configure(&mut self, features: Option<Vec<String>>, language: Option<String>) {
         if let Some(features) = features {
-            let known = [STREAMING, REASONING_DELTAS, TURN_META];
             self.features =
-                Some(known.into_iter().filter(|known| features.iter().any(|f| f == known)).collect());
+                Some(FEATURES.into_iter().filter(|known| features.iter().any(|f| f == known)).collect());
         }
         if let Some(language) = language {
             self.language = Some(language.chars().take(LANGUAGE_CHARS).collect());

@@ -8,7 +8,7 @@ use super::event::{AgentState, Count, Output, RequestId, TurnEnd};
 use super::figures::Figures;
 use super::people::{Audience, REASONING_DELTAS};
 use super::prompt::{self, Question};
-use super::record::Record;
+use super::record::{self, Record};
 use super::speaking::{Speaking, Spoken};
 use super::thinking::{Thinking, Thought};
 use super::tool_loop::{MAX_CALLS, Run};
@@ -351,14 +351,20 @@ impl Engine {
         let text = turn.speaking.text.clone();
         let answer = turn.speaking.is_started().then(|| turn.speaking.id.clone());
         turn.figures.tools = turn.calls.len() as u32;
-        let record = Record::Answer {
+        self.spend(&turn);
+        let record = Record::Answer(record::Answer {
             message: Some(turn.work.message_id.clone()),
-            answer: answer.clone(),
+            answer: Some(turn.speaking.id.clone()).filter(|_| answer.is_some() || !turn.calls.is_empty()),
+            announced: answer.is_some(),
             text: text.clone(),
             end,
+            steps: turn.thinking.count.unsigned_abs(),
+            thinking_ms: turn.thinking.spent(self.now).as_millis() as u64,
+            total_ms: (self.now - turn.work.arrived).as_millis() as u64,
             usage: turn.figures.usage,
+            spent: self.spent,
             at: self.now,
-        };
+        });
         // The store has the end of the turn before anyone hears of it: no crash in between can answer twice.
         self.outbox.save(record, &mut self.outputs);
         self.say(&mut turn, last_words);

@@ -179,6 +179,7 @@ mod tests {
         let tools = [ToolSpec {
             name: "f".to_owned(),
             description: String::new(),
+            repeatable: true,
             parameters: json!({"type": "object", "properties": {
                 "s": {"type": "string"}, "i": {"type": "integer"}, "n": {"type": "number"}, "b": {"type": "boolean"},
                 "o": {"type": "object"}, "l": {"type": "array"}, "maybe": {"type": ["string", "null"]},

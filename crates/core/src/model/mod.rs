@@ -14,6 +14,7 @@ pub mod stream;
 pub mod style;
 pub mod untrusted;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
@@ -33,7 +34,7 @@ pub enum Chunk {
 }
 
 /// A call of a tool, as the model made it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
     /// The endpoint's id of the call, or one made up where it gave none; unique within one response.
     pub id: String,
@@ -44,7 +45,7 @@ pub struct ToolCall {
 }
 
 /// Tokens, as counted by the endpoint.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// The prompt.
     pub input: u64,
@@ -128,6 +129,8 @@ pub struct ToolSpec {
     pub description: String,
     /// JSON Schema of the arguments, an object.
     pub parameters: Value,
+    /// Whether running it twice does no harm. One that is not is never run again after a crash.
+    pub repeatable: bool,
 }
 
 /// Why no answer came, or only a part of one.

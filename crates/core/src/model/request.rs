@@ -236,6 +236,7 @@ mod tests {
             tools: vec![ToolSpec {
                 name: "weather".to_owned(),
                 description: "Weather of a city".to_owned(),
+                repeatable: true,
                 parameters: json!({"type": "object", "properties": {"city": {"type": "string"}}}),
             }],
             thinking: true,

@@ -4,7 +4,7 @@
 
 #![expect(missing_docs, reason = "most fields say by their name what the protocol says of them")]
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 /// The body of an envelope.
@@ -298,7 +298,7 @@ pub struct ControlVariation {
 }
 
 /// How an answer is varied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum VariationMode {
     /// `"regenerate"`: a new answer to the same message.

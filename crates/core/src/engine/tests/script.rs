@@ -123,6 +123,7 @@ fn tool(name: &str) -> ToolSpec {
     ToolSpec {
         name: name.to_owned(),
         description: format!("the {name}"),
+        repeatable: true,
         parameters: json!({ "type": "object" }),
     }
 }

@@ -75,7 +75,12 @@ pub(super) struct World {
 
 /// Settings under which much happens soon. The first byte of an action sequence chooses between them.
 pub(super) fn settings(choice: u8) -> Settings {
-    let tool = ToolSpec { name: "clock".into(), description: "tells".into(), parameters: Value::Null };
+    let tool = ToolSpec {
+        name: "clock".into(),
+        description: "tells".into(),
+        repeatable: true,
+        parameters: Value::Null,
+    };
     let mut settings = Settings {
         conversation: "room".to_owned(),
         tools: vec![tool],

@@ -92,6 +92,7 @@ impl Story {
         let tool = |name: &str| ToolSpec {
             name: name.to_owned(),
             description: String::new(),
+            repeatable: true,
             parameters: json!({"properties": {"count": {"type": "integer"}, "text": {"type": "string"}}}),
         };
         let tools = vec![tool("weather"), tool("time")];

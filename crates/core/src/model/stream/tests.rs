@@ -28,6 +28,7 @@ impl Fixture {
                 ["tool", name, parameters] => options.tools.push(ToolSpec {
                     name: name.to_owned(),
                     description: String::new(),
+                    repeatable: true,
                     parameters: serde_json::from_str(parameters).expect("a schema is JSON"),
                 }),
                 _ => panic!("unknown need of a fixture: {need}"),
