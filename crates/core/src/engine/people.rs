@@ -5,7 +5,8 @@ use super::event::{Participant, Recipients};
 use super::rate::{Rate, Window};
 use super::settings::{Limits, Visibility};
 use crate::time::Time;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display};
 use std::time::Duration;
@@ -14,8 +15,8 @@ use std::time::Duration;
 const MAX_ABSENT: usize = 256;
 
 /// For whom a stanza is meant. Sending filters by it, and so does replaying. In a store it is a word ([`Display`]).
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(into = "String")]
 pub enum Audience {
     /// Whoever is there.
     Everyone,
@@ -50,6 +51,12 @@ impl Display for Audience {
 impl From<Audience> for String {
     fn from(audience: Audience) -> Self {
         audience.to_string()
+    }
+}
+
+impl<'de> Deserialize<'de> for Audience {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::try_from(String::deserialize(deserializer)?).map_err(D::Error::custom)
     }
 }
 
