@@ -4,6 +4,8 @@
 
 extern crate sotto_core;
 
+#[path = "../../crates/core/src/engine/tests/shelf.rs"]
+mod shelf;
 #[path = "../../crates/core/src/engine/tests/world.rs"]
 mod world;
 

@@ -121,17 +121,7 @@ impl Engine {
         mode: VariationMode,
         text: Option<String>,
     ) -> Result<Work, String> {
-        let (message, go_on_from) = match (self.conversation.node(target).map(|node| &node.said), mode) {
-            (Some(Said::Agent(answer)), VariationMode::Continue) => (answer.message, Some(target)),
-            (Some(Said::Agent(answer)), _) => (answer.message, None),
-            (_, _) => (Some(target), None),
-        };
-        let found = message.and_then(|key| Some((key, self.conversation.node(key)?.id.clone())));
-        let Some((message, message_id)) = found else { return Err(from) };
-        self.conversation.hold(message);
-        if let Some(answer) = go_on_from {
-            self.conversation.hold(answer);
-        }
+        let Some((message, go_on_from)) = self.conversation.varied(target, mode) else { return Err(from) };
         // Where its author still waits for the answer, the author stays the one who is told how it ends.
         let author = self.conversation.user(message).map(|message| message.from.as_str());
         let running = self.turn.as_ref().map(|turn| &turn.work);
@@ -140,16 +130,34 @@ impl Engine {
             .filter(|work| work.message == message && author == Some(&work.by))
             .map(|work| (work.by.clone(), work.chat))
             .next()
-            .unwrap_or((from, false));
+            .unwrap_or_else(|| (from.clone(), false));
         // Whatever is being said to this message is out of date now.
         self.close_waiting(TurnEnd::Superseded, |work| work.message == message);
         if self.turn.as_ref().is_some_and(|turn| turn.work.message == message) {
             self.break_off(TurnEnd::Superseded);
         }
+        self.turn_to(message, go_on_from, text, by, chat, arrived).ok_or(from)
+    }
+
+    /// Goes on from what is to be answered anew.
+    pub(super) fn turn_to(
+        &mut self,
+        message: Key,
+        go_on_from: Option<Key>,
+        text: Option<String>,
+        by: String,
+        chat: bool,
+        arrived: Time,
+    ) -> Option<Work> {
+        let message_id = self.conversation.node(message)?.id.clone();
+        self.conversation.hold(message);
+        if let Some(answer) = go_on_from {
+            self.conversation.hold(answer);
+        }
         match text {
             Some(text) => self.conversation.edit(message, text),
             None => self.conversation.return_to(go_on_from.unwrap_or(message)),
         }
-        Ok(Work { message, message_id, by, chat, go_on_from, arrived })
+        Some(Work { go_on_from, ..Work::new(message, message_id, by, chat, arrived) })
     }
 }

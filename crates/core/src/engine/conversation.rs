@@ -5,6 +5,7 @@
 //! prompt may still need is held: old messages leave memory.
 
 use crate::model::ToolCall;
+use crate::wire::body::VariationMode;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -157,9 +158,14 @@ impl Conversation {
         self.path(self.leaf)
     }
 
-    /// The id of the message or answer that the next one follows.
-    pub(super) fn leaf_id(&self) -> Option<&str> {
-        Some(&self.nodes.get(&self.leaf?)?.id)
+    /// What a variation of `target` answers: the user message, and the answer that is continued.
+    pub(super) fn varied(&self, target: Key, mode: VariationMode) -> Option<(Key, Option<Key>)> {
+        let (message, go_on_from) = match (&self.nodes.get(&target)?.said, mode) {
+            (Said::Agent(answer), VariationMode::Continue) => (answer.message?, Some(target)),
+            (Said::Agent(answer), _) => (answer.message?, None),
+            (Said::User(_), _) => (target, None),
+        };
+        self.nodes.contains_key(&message).then_some((message, go_on_from))
     }
 
     /// Adds a user message. What it names as its predecessor chooses the branch: within the one that is being spoken
@@ -200,6 +206,11 @@ impl Conversation {
                 self.held.remove(&key);
             }
         }
+    }
+
+    /// Whether the conversation would go on from here.
+    pub(super) fn is_newest(&self, key: Key) -> bool {
+        self.leaf == Some(key)
     }
 
     /// The conversation goes on from here: what came after belongs to another branch now.

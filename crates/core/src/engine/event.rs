@@ -81,6 +81,13 @@ pub enum Input {
         /// Whether it is safe now.
         success: bool,
     },
+    /// What was sent before; `None` if the store could not read it.
+    Replayed {
+        /// Which reading.
+        ticket: Ticket,
+        /// A part of it, empty at the end.
+        page: Option<super::record::Page>,
+    },
     /// Time has passed: what [`poll_timeout`](super::Engine::poll_timeout) asked for.
     Wake,
     /// Finish what is running and begin nothing new.
@@ -103,14 +110,27 @@ pub enum ToolOutcome {
 /// What to do, in this order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
-    /// Store this and say so.
+    /// Store this, after all that was to be stored before and together with the rest of what one input brought about.
+    /// What could not be stored is tried again until it is; only what [`Record::may_fail`](super::record::Record::may_fail)
+    /// is given up at once.
     Save {
-        /// Under which number to say so.
-        ticket: Ticket,
+        /// Under which number to say so; `None` where nobody waits for it.
+        ticket: Option<Ticket>,
         /// What.
         record: super::record::Record,
         /// Whether it must be on the disk itself, rather than survive only this process.
         durable: bool,
+    },
+    /// Read what was sent and answer with [`Input::Replayed`], after all that is to be stored so far.
+    Replay {
+        /// Under which number to answer.
+        ticket: Ticket,
+        /// After which stanza.
+        after: i32,
+        /// Up to which one, inclusive.
+        until: i32,
+        /// How many at most.
+        most: usize,
     },
     /// Send these bytes.
     Send {

@@ -11,6 +11,7 @@ use crate::time::Time;
 use crate::wire::body::{self, Acknowledgement, Body, Configuration, VariationMode};
 use crate::wire::{Envelope, Malformed};
 use serde_json::Value;
+use std::time::Duration;
 
 /// What the agent can do, as its Configuration says.
 const FEATURES: [&str; 5] = ["streaming", "reasoning_steps", "tool_use", "reasoning_deltas", "turn_meta"];
@@ -18,6 +19,9 @@ const FEATURES: [&str; 5] = ["streaming", "reasoning_steps", "tool_use", "reason
 const ACKNOWLEDGED: [u16; 6] = [2, 7, 10, 11, 12, 67];
 /// The longest id that is taken: ids are remembered, and sent back.
 const MAX_ID_BYTES: usize = 128;
+
+/// How long the store may take before whoever waits for an acknowledgement is told why.
+const STORE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Something that is acknowledged and begun once the store has it.
 #[derive(Debug)]
@@ -28,7 +32,16 @@ pub(super) struct Saving {
     arrived: Time,
     /// A stop has come for it meanwhile.
     pub(super) stopped: bool,
+    /// The sender was told that the store does not answer.
+    told: bool,
     pub(super) what: Accepted,
+}
+
+impl Saving {
+    /// When its sender is told that it takes long.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        (!self.told).then_some(self.arrived + STORE_PATIENCE)
+    }
 }
 
 #[derive(Debug)]
@@ -283,12 +296,13 @@ impl Engine {
 
     pub(super) fn save(&mut self, from: &str, stanza: Option<i32>, record: Record, what: Accepted) {
         let ticket = self.outbox.ticket();
-        self.outputs.push_back(Output::Save { ticket, record, durable: true });
+        self.outputs.push_back(Output::Save { ticket: Some(ticket), record, durable: true });
         let saving = Saving {
             from: from.to_owned(),
             stanzas: stanza.into_iter().collect(),
             arrived: self.now,
             stopped: false,
+            told: false,
             what,
         };
         self.saving.insert(ticket, saving);
@@ -304,7 +318,7 @@ impl Engine {
                 Complaint::later(501, "It could not be stored and was not taken in. Send it again.");
             return self.complain_at_once(&from, chat, Some(about), complaint);
         }
-        let Saving { from, stanzas, arrived, stopped, what } = saving;
+        let Saving { from, stanzas, arrived, stopped, what, .. } = saving;
         for stanza in stanzas {
             self.acknowledge(&from, stanza, true);
         }
@@ -313,7 +327,7 @@ impl Engine {
                 let chat = message.chat;
                 let key = self.conversation.add_message(id.clone(), previous.as_deref(), message);
                 self.conversation.hold(key);
-                let work = Work { message: key, message_id: id, by: from, chat, go_on_from: None, arrived };
+                let work = Work::new(key, id, from, chat, arrived);
                 self.enqueue(work, stopped);
             }
             Accepted::Variation { target, target_id, mode, text } => {
@@ -325,6 +339,25 @@ impl Engine {
                     }
                 }
             }
+        }
+    }
+
+    /// Tells those who wait for a store that does not answer.
+    pub(super) fn complain_about_the_store(&mut self) {
+        let mut late: Vec<(String, bool, String)> = Vec::new();
+        for saving in self.saving.values_mut() {
+            if saving.deadline().is_some_and(|due| due <= self.now) {
+                saving.told = true;
+                let chat = matches!(&saving.what, Accepted::Message { message, .. } if message.chat);
+                late.push((saving.from.clone(), chat, saving.what.id().to_owned()));
+            }
+        }
+        for (from, chat, about) in late {
+            let complaint = Complaint::later(
+                501,
+                "It could not be stored yet. If it is not acknowledged soon, send the same again.",
+            );
+            self.complain_at_once(&from, chat, Some(about), complaint);
         }
     }
 

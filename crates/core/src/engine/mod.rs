@@ -17,7 +17,8 @@
 //! | `turn`, `thinking`, `speaking`, `tool_loop`, `figures` | the way from a message to the end of its answer |
 //! | `conversation`, `prompt` | what was said, and what of it the model is told |
 //! | [`people`], `rate` | who takes part, what each may send and gets to see |
-//! | `outbox`, [`record`], `snapshot` | numbers, order, what is kept, and what is shown to those who missed it |
+//! | `outbox`, [`record`] | numbers, order, what is kept |
+//! | `restore`, `replay`, `snapshot` | going on where another engine stopped; what those get who missed something |
 //! | [`sentence`], [`reasoning`], [`mask`] | text as it flows: sentences, steps, hidden secrets |
 
 mod control;
@@ -32,6 +33,8 @@ mod prompt;
 mod rate;
 pub mod reasoning;
 pub mod record;
+mod replay;
+mod restore;
 pub mod sentence;
 pub mod settings;
 mod snapshot;
@@ -53,7 +56,8 @@ use inbox::Saving;
 use outbox::Outbox;
 use people::{Audience, People, Since};
 use prompt::Memory;
-use record::{Record, Spent};
+use record::{History, Record, Spent};
+use replay::CatchUp;
 use settings::Settings;
 use speaking::Speaking;
 use std::collections::{BTreeMap, VecDeque};
@@ -71,6 +75,8 @@ pub struct Engine {
     outbox: Outbox,
     /// What the store has not confirmed yet.
     saving: BTreeMap<Ticket, Saving>,
+    /// Those who are being told what they missed.
+    catching_up: BTreeMap<String, CatchUp>,
     /// What waits for its turn, in order.
     waiting: VecDeque<Work>,
     turn: Option<Turn>,
@@ -109,16 +115,22 @@ impl Complaint {
 }
 
 impl Engine {
-    /// Begins a conversation. The seed must be a fresh one: ids come from it.
+    /// Begins a conversation of which nothing is known yet and whose numbers are all free. The seed must be a fresh one:
+    /// ids come from it.
     pub fn new(settings: Settings, seed: [u8; 32], now: Time) -> Self {
+        Self::restore(settings, seed, now, History { reserved: i32::MIN, ..History::default() })
+    }
+
+    fn empty(settings: Settings, seed: [u8; 32], now: Time, history: &History) -> Self {
         let mut engine = Self {
             now,
             ids: Ids::from_seed(seed),
             people: People::new(settings.limits, settings.visibility),
             conversation: Conversation::default(),
             memory: Memory::new(),
-            outbox: Outbox::new(settings.conversation.clone()),
+            outbox: Outbox::new(settings.conversation.clone(), settings.keep_reasoning, history),
             saving: BTreeMap::new(),
+            catching_up: BTreeMap::new(),
             waiting: VecDeque::new(),
             turn: None,
             state: AgentState::Initializing,
@@ -134,27 +146,22 @@ impl Engine {
         engine
     }
 
-    /// Begins anew in the place of an engine that is no longer to be trusted: nothing of it is taken over but how far
-    /// it has counted. Nobody is greeted a second time.
-    pub fn after(other: &Self, settings: Settings, seed: [u8; 32], now: Time) -> Self {
-        let settings = Settings { greeting: None, ..settings };
-        let outbox = Outbox::after(&other.outbox);
-        let (requests, runs) = (other.requests, other.runs);
-        Self { outbox, requests, runs, ..Self::new(settings, seed, now) }
-    }
-
     /// Something happened. Times never run backwards.
     pub fn handle(&mut self, now: Time, input: Input) {
         self.now = self.now.max(now);
         match input {
             Input::Joined(participant) => self.joined(&participant),
-            Input::Left { identity } => self.people.leave(&identity, self.now),
+            Input::Left { identity } => {
+                self.stop_catching_up(&identity);
+                self.people.leave(&identity, self.now);
+            }
             Input::Received { from, envelope } => self.received(&from, envelope),
             Input::Overflowed { from, packets } => self.overflowed(&from, packets),
             Input::Chat { from, id, text } => self.chat(&from, id, text),
             Input::Model { request, result } => self.model_said(request, result),
             Input::Tool { run, outcome } => self.tool_ended(run, outcome),
             Input::Stored { ticket, success } => self.stored(ticket, success),
+            Input::Replayed { ticket, page } => self.replayed(ticket, page),
             Input::Wake => {}
             Input::Drain => self.draining = true,
             Input::Leave => self.leave(),
@@ -162,6 +169,7 @@ impl Engine {
         if self.turn_timeout().is_some_and(|due| due <= self.now) {
             self.wake_turn();
         }
+        self.complain_about_the_store();
         self.begin_next();
         if self.turn.is_none() {
             self.show(AgentState::Listening);
@@ -175,7 +183,8 @@ impl Engine {
 
     /// When to call [`handle`](Self::handle) with [`Input::Wake`] if nothing else happens before.
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.turn_timeout()
+        let store = self.saving.values().filter_map(Saving::deadline);
+        self.turn_timeout().into_iter().chain(store).min()
     }
 
     /// Whether nothing is under way and nothing is being stored; what waits may wait.
@@ -186,7 +195,12 @@ impl Engine {
     /// There is no time left. Whatever was taken in ends here, and its sender is told to send it again.
     fn leave(&mut self) {
         self.draining = true;
-        let complaint = || Complaint::later(501, "The agent has to leave. Send it again when one is back.");
+        self.give_up("The agent has to leave. Send it again when one is back.");
+    }
+
+    /// Ends whatever was taken in and is not answered, without an answer: it must not be tried again.
+    pub fn give_up(&mut self, why: &str) {
+        let complaint = || Complaint::later(501, why);
         if let Some(turn) = self.turn.take() {
             self.go_on(turn, Next::End(TurnEnd::Failed, Some(complaint())));
         }
@@ -202,7 +216,12 @@ impl Engine {
     }
 
     fn joined(&mut self, participant: &Participant) {
-        let since = Since { said: self.conversation.next_key(), number: self.outbox.number() };
+        let number = self.outbox.number();
+        let since = Since { said: self.conversation.next_key(), number };
+        if self.people.since(&participant.identity).is_none() {
+            let identity = participant.identity.clone();
+            self.keep(Record::Joined(record::Joined { identity, number, at: self.now }));
+        }
         let news = self.people.join(participant, since, self.now);
         if news && self.conversation.is_empty() {
             self.greet();
@@ -229,7 +248,7 @@ impl Engine {
             spent: self.spent,
             at: self.now,
         });
-        self.outbox.save(record, &mut self.outputs);
+        self.outbox.save(record, false, &mut self.outputs);
         self.speak(&id, "", spoken);
         self.send_whole(&id, "", &text);
         let answer = conversation::Answer { message: None, text, calls: Vec::new() };
@@ -237,7 +256,15 @@ impl Engine {
     }
 
     fn send(&mut self, audience: Audience, body: Body) {
-        self.outbox.send(&self.people, audience, body, &mut self.outputs);
+        let kept = self.outbox.send(&self.people, audience, body, &mut self.outputs);
+        if let Some(stanza) = kept {
+            self.hold_for_later(&stanza);
+        }
+    }
+
+    /// Stores a fact that nobody waits for.
+    fn keep(&mut self, record: Record) {
+        self.outputs.push_back(Output::Save { ticket: None, record, durable: false });
     }
 
     fn show(&mut self, state: AgentState) {

@@ -1,21 +1,30 @@
 //! What leaves the conversation: numbered, encoded once, kept where it may be asked for again, and sent in order,
 //! nothing before the store has it.
+//!
+//! Numbers are reserved in blocks, durably, before they are used: whatever happens to the process or the machine, none is
+//! ever used twice.
 
-use super::event::{Output, Recipients, Ticket};
+use super::event::{Output, Recipients, RunId, Ticket};
 use super::people::{Audience, People};
-use super::record::{Record, Stanza};
+use super::record::{History, Record, Stanza};
 use crate::wire::{self, Envelope, body::Body};
 use serde_json::Map;
 use std::collections::{BTreeMap, VecDeque};
 
 /// The key under which a kept stanza names the one before it in the same audience.
 const PREVIOUS: &str = "sotto.prev";
+/// How many numbers are reserved at once.
+const BLOCK: i32 = 1_024;
 
 /// Something on its way out.
 #[derive(Debug)]
 struct Waiting {
     /// What the store must confirm first.
     ticket: Option<Ticket>,
+    /// The number it has, which must be one that is reserved.
+    number: Option<i32>,
+    /// Whether it is a stanza that may be asked for again.
+    kept: bool,
     /// `None` for what is only kept: a record, or a stanza that nobody is there to get.
     output: Option<Output>,
 }
@@ -24,26 +33,30 @@ struct Waiting {
 #[derive(Debug)]
 pub(super) struct Outbox {
     conversation: String,
+    /// Whether steps of reasoning may be asked for again.
+    keeps_reasoning: bool,
     /// The last number given; counts down from 0.
     number: i32,
+    /// Numbers down to this one may be used.
+    reserved: i32,
+    /// The block that is being reserved.
+    reserving: Option<Ticket>,
     last_kept: BTreeMap<Audience, i32>,
     waiting: VecDeque<Waiting>,
     tickets: u64,
 }
 
 impl Outbox {
-    pub(super) fn new(conversation: String) -> Self {
-        Self { conversation, number: 0, last_kept: BTreeMap::new(), waiting: VecDeque::new(), tickets: 0 }
-    }
-
-    /// An empty one that goes on counting where another stopped: numbers are never used twice.
-    pub(super) fn after(other: &Self) -> Self {
+    pub(super) fn new(conversation: String, keeps_reasoning: bool, history: &History) -> Self {
         Self {
-            conversation: other.conversation.clone(),
-            number: other.number,
-            last_kept: other.last_kept.clone(),
+            conversation,
+            keeps_reasoning,
+            number: history.number,
+            reserved: history.reserved,
+            reserving: None,
+            last_kept: history.last_kept.iter().cloned().collect(),
             waiting: VecDeque::new(),
-            tickets: other.tickets,
+            tickets: 0,
         }
     }
 
@@ -54,47 +67,77 @@ impl Outbox {
     }
 
     /// Numbers a message and sends it to its audience. Kept ones go out once they are stored, the others in their turn.
+    /// Returns what was kept, for those of the audience who cannot have it yet.
     pub(super) fn send(
         &mut self,
         people: &People,
         audience: Audience,
         body: Body,
         outputs: &mut VecDeque<Output>,
-    ) {
-        let to = people.recipients(&audience);
-        let kept = is_kept(&body) && people.has(&audience);
+    ) -> Option<Stanza> {
+        let kept = self.keeps(&body) && people.has(&audience);
+        let to = people.recipients(&audience, kept);
         if to.is_none() && !kept {
-            return;
+            return None;
         }
-        let bytes = self.encode(body, kept.then_some(&audience));
-        let ticket = kept.then(|| {
+        let bytes = self.encode(body, kept.then_some(&audience), outputs);
+        let number = self.number;
+        let stanza = kept.then(|| Stanza { number, audience, bytes: bytes.clone() });
+        let ticket = stanza.clone().map(|stanza| {
             let ticket = self.ticket();
-            let record = Record::Stanza(Stanza { number: self.number, audience, bytes: bytes.clone() });
-            outputs.push_back(Output::Save { ticket, record, durable: false });
+            let record = Record::Stanza(stanza);
+            outputs.push_back(Output::Save { ticket: Some(ticket), record, durable: false });
             ticket
         });
         let output = to.map(|to| Output::Send { to, bytes });
-        self.waiting.push_back(Waiting { ticket, output });
+        self.waiting.push_back(Waiting { ticket, number: Some(number), kept, output });
         self.release(outputs);
+        stanza
     }
 
     /// Stores something; whatever is sent after this waits for it.
-    pub(super) fn save(&mut self, record: Record, outputs: &mut VecDeque<Output>) {
+    pub(super) fn save(&mut self, record: Record, durable: bool, outputs: &mut VecDeque<Output>) {
         let ticket = self.ticket();
-        outputs.push_back(Output::Save { ticket, record, durable: false });
-        self.waiting.push_back(Waiting { ticket: Some(ticket), output: None });
+        outputs.push_back(Output::Save { ticket: Some(ticket), record, durable });
+        self.waiting.push_back(Waiting { ticket: Some(ticket), number: None, kept: false, output: None });
     }
 
     /// Puts something else out, after all that was sent before.
     pub(super) fn follow(&mut self, output: Output, outputs: &mut VecDeque<Output>) {
-        self.waiting.push_back(Waiting { ticket: None, output: Some(output) });
+        self.waiting.push_back(Waiting { ticket: None, number: None, kept: false, output: Some(output) });
         self.release(outputs);
     }
 
     /// Sends a message to one participant in its turn, and keeps it for nobody.
     pub(super) fn send_unkept(&mut self, to: String, body: Body, outputs: &mut VecDeque<Output>) {
-        let bytes = self.encode(body, None);
-        self.follow(Output::Send { to: Recipients::Only(vec![to]), bytes }, outputs);
+        let bytes = self.encode(body, None, outputs);
+        let output = Some(Output::Send { to: Recipients::Only(vec![to]), bytes });
+        self.waiting.push_back(Waiting { ticket: None, number: Some(self.number), kept: false, output });
+        self.release(outputs);
+    }
+
+    /// Someone gets what is kept from the store from now on, so nothing of it that is still on its way.
+    pub(super) fn leave_out(&mut self, identity: &str, people: &People) {
+        for waiting in self.waiting.iter_mut().filter(|waiting| waiting.kept) {
+            let Some(Output::Send { to, .. }) = &mut waiting.output else { continue };
+            let mut others = match std::mem::replace(to, Recipients::Everyone) {
+                Recipients::Everyone => people.present(),
+                Recipients::Only(identities) => identities,
+            };
+            others.retain(|other| other != identity);
+            if others.is_empty() {
+                waiting.output = None;
+            } else {
+                *to = Recipients::Only(others);
+            }
+        }
+    }
+
+    /// Takes back the run of a tool that has not gone out yet. False if it has.
+    pub(super) fn withdraw(&mut self, run: RunId) -> bool {
+        let is_it =
+            |output: &mut Output| matches!(output, Output::RunTool { run: waiting, .. } if *waiting == run);
+        self.waiting.iter_mut().any(|waiting| waiting.output.take_if(is_it).is_some())
     }
 
     /// The last number given.
@@ -107,28 +150,42 @@ impl Outbox {
         self.last_kept.iter().filter(|(audience, _)| meant(audience)).map(|(_, &number)| number).min()
     }
 
-    /// Sends a message to one participant at once, past whatever waits for a store that does not answer.
+    /// Sends a message to one participant at once, past whatever waits for a store that does not answer. Where that has
+    /// left us without numbers too, it cannot be sent.
     pub(super) fn send_at_once(&mut self, to: String, body: Body, outputs: &mut VecDeque<Output>) {
-        let bytes = self.encode(body, None);
-        outputs.push_back(Output::Send { to: Recipients::Only(vec![to]), bytes });
+        if self.number > self.reserved {
+            let bytes = self.encode(body, None, outputs);
+            outputs.push_back(Output::Send { to: Recipients::Only(vec![to]), bytes });
+        }
     }
 
-    /// The store has it (or never will: the stanza is still owed to those who are there).
+    /// The store has it.
     pub(super) fn stored(&mut self, ticket: Ticket, outputs: &mut VecDeque<Output>) {
-        if let Some(waiting) = self.waiting.iter_mut().find(|waiting| waiting.ticket == Some(ticket)) {
+        if self.reserving.take_if(|reserving| *reserving == ticket).is_some() {
+            self.reserved = self.reserved.saturating_sub(BLOCK);
+        } else if let Some(waiting) = self.waiting.iter_mut().find(|waiting| waiting.ticket == Some(ticket)) {
             waiting.ticket = None;
         }
         self.release(outputs);
     }
 
     fn release(&mut self, outputs: &mut VecDeque<Output>) {
-        while self.waiting.front().is_some_and(|next| next.ticket.is_none()) {
+        let may_go = |next: &Waiting| {
+            next.ticket.is_none() && next.number.is_none_or(|number| number >= self.reserved)
+        };
+        while self.waiting.front().is_some_and(may_go) {
             outputs.extend(self.waiting.pop_front().and_then(|next| next.output));
         }
     }
 
-    fn encode(&mut self, body: Body, kept_for: Option<&Audience>) -> Vec<u8> {
-        self.number -= 1;
+    fn encode(&mut self, body: Body, kept_for: Option<&Audience>, outputs: &mut VecDeque<Output>) -> Vec<u8> {
+        self.number = self.number.saturating_sub(1);
+        if self.number < self.reserved.saturating_add(BLOCK / 2) && self.reserving.is_none() {
+            let ticket = self.ticket();
+            let record = Record::Reserved { number: self.reserved.saturating_sub(BLOCK) };
+            outputs.push_back(Output::Save { ticket: Some(ticket), record, durable: true });
+            self.reserving = Some(ticket);
+        }
         let mut meta = Map::new();
         if let Some(audience) = kept_for {
             let previous = self.last_kept.insert(audience.clone(), self.number).unwrap_or(0);
@@ -137,9 +194,14 @@ impl Outbox {
         let conversation = Some(self.conversation.clone());
         wire::encode(&Envelope { stanza: self.number, conversation, meta, body })
     }
+
+    /// Whether it may be asked for again.
+    fn keeps(&self, body: &Body) -> bool {
+        is_kept(body) && (self.keeps_reasoning || !matches!(body, Body::ReasoningStep(_)))
+    }
 }
 
-/// What may be asked for again.
+/// The types that may be asked for again.
 fn is_kept(body: &Body) -> bool {
     match body {
         Body::AssistantMessage(_)

@@ -125,6 +125,10 @@ pub(super) struct Person {
     pub(super) hints: BTreeSet<Hint>,
     /// The highest of its stanzas that was acknowledged.
     pub(super) acknowledged: i32,
+    /// What it missed is being read: until then it gets nothing that is kept.
+    pub(super) catching_up: bool,
+    /// How often it may have what it missed.
+    pub(super) replays: Window,
 }
 
 impl Person {
@@ -180,11 +184,29 @@ impl People {
         news
     }
 
+    /// Someone was here before, as the store has it; the first time counts.
+    pub(super) fn remember(&mut self, identity: &str, since: Since, at: Time) {
+        self.get(identity, at).since.get_or_insert(since);
+        self.forget_absent();
+    }
+
+    /// How someone who is remembered was called.
+    pub(super) fn rename(&mut self, identity: &str, name: &str, at: Time) {
+        if name != identity {
+            self.get(identity, at).name = name.chars().take(NAME_CHARS).collect();
+        }
+    }
+
     pub(super) fn leave(&mut self, identity: &str, now: Time) {
         if let Some(person) = self.known.get_mut(identity) {
             person.present = false;
             person.left = now;
         }
+        self.forget_absent();
+    }
+
+    /// Those who left longest ago are forgotten first.
+    fn forget_absent(&mut self) {
         let absent =
             |known: &BTreeMap<String, Person>| known.values().filter(|person| !person.present).count();
         while absent(&self.known) > MAX_ABSENT {
@@ -209,6 +231,8 @@ impl People {
             errors: Window::new(5, Duration::from_secs(10)),
             hints: BTreeSet::new(),
             acknowledged: 0,
+            catching_up: false,
+            replays: Window::new(5, Duration::from_secs(10)),
         })
     }
 
@@ -236,6 +260,11 @@ impl People {
             Audience::One(one) => one == identity,
             _ => self.known.get(identity).is_some_and(|person| self.admits(person, audience)),
         }
+    }
+
+    /// Who is there.
+    pub(super) fn present(&self) -> Vec<String> {
+        self.known.iter().filter(|(_, person)| person.present).map(|(identity, _)| identity.clone()).collect()
     }
 
     /// Who is there, by name.
@@ -266,14 +295,14 @@ impl People {
         }
     }
 
-    /// Who gets it now; `None` if nobody does.
-    pub(super) fn recipients(&self, audience: &Audience) -> Option<Recipients> {
+    /// Who gets it now; `None` if nobody does. Whoever is catching up gets what is kept in its turn, from the store.
+    pub(super) fn recipients(&self, audience: &Audience, kept: bool) -> Option<Recipients> {
         if let Audience::One(identity) = audience {
             return Some(Recipients::Only(vec![identity.clone()]));
         }
         let present = || self.known.iter().filter(|(_, person)| person.present);
         let admitted: Vec<String> = present()
-            .filter(|(_, person)| self.admits(person, audience))
+            .filter(|(_, person)| self.admits(person, audience) && !(kept && person.catching_up))
             .map(|(identity, _)| identity.clone())
             .collect();
         // Where nobody is left out it goes to the room, and so to those who are not announced yet.

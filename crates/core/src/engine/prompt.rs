@@ -7,7 +7,7 @@
 use super::conversation::{Conversation, Key, Said};
 use super::people::People;
 use super::settings::Settings;
-use crate::model::{Message, Prompt, untrusted::neutralise};
+use crate::model::{Message, Prompt, ToolCall, untrusted::neutralise};
 use crate::time::Time;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -129,7 +129,7 @@ pub(super) fn bytes(message: &Message) -> usize {
         + match message {
             Message::System(text) | Message::User(text) => text.len(),
             Message::Assistant { text, reasoning, calls } => {
-                let arguments = |call: &crate::model::ToolCall| {
+                let arguments = |call: &ToolCall| {
                     call.arguments
                         .as_ref()
                         .map_or(0, |map| map.iter().map(|(k, v)| k.len() + v.to_string().len() + 6).sum())
@@ -178,14 +178,10 @@ fn messages(conversation: &Conversation, key: Key, several: bool) -> Vec<Message
         }
         Some(Said::Agent(answer)) => {
             let mut messages = Vec::new();
-            if !answer.calls.is_empty() {
-                let calls = answer.calls.iter().map(|(call, _)| call.clone()).collect();
-                messages.push(Message::Assistant { text: String::new(), reasoning: None, calls });
-                messages.extend(answer.calls.iter().map(|(call, result)| Message::Tool {
-                    call: call.id.clone(),
-                    content: result.chars().take(PAST_RESULT_CHARS).collect(),
-                }));
-            }
+            let called = |(call, result): &(ToolCall, String)| {
+                (call.clone(), result.chars().take(PAST_RESULT_CHARS).collect())
+            };
+            messages.extend(tool_loop(&answer.calls.iter().map(called).collect::<Vec<_>>()));
             if !answer.text.is_empty() {
                 let text = neutralise(&answer.text).into_owned();
                 messages.push(Message::Assistant { text, reasoning: None, calls: Vec::new() });
@@ -193,6 +189,20 @@ fn messages(conversation: &Conversation, key: Key, several: bool) -> Vec<Message
             messages
         }
     }
+}
+
+/// Calls of tools and what they gave, as the model is told; nothing where there were none.
+pub(super) fn tool_loop(calls: &[(ToolCall, String)]) -> Vec<Message> {
+    if calls.is_empty() {
+        return Vec::new();
+    }
+    let called = calls.iter().map(|(call, _)| call.clone()).collect();
+    let result = |(call, content): &(ToolCall, String)| Message::Tool {
+        call: call.id.clone(),
+        content: content.clone(),
+    };
+    let asked = Message::Assistant { text: String::new(), reasoning: None, calls: called };
+    std::iter::once(asked).chain(calls.iter().map(result)).collect()
 }
 
 /// A text whose further lines cannot be taken for the words of another speaker.

@@ -227,7 +227,12 @@ pub struct Page {
 }
 
 impl Record {
-    /// As bytes, for a store: MessagePack with names, so that later versions may add fields.
+    /// Whether it may be refused: a wish of someone who is told so and can send it again. All else has happened.
+    pub fn may_fail(&self) -> bool {
+        matches!(self, Self::Message(_) | Self::Variation(_))
+    }
+
+    /// As bytes, for a store: with names, so that later versions may add fields.
     pub fn to_bytes(&self) -> Vec<u8> {
         // Only maps with keys that are no strings could fail, and there are none.
         rmp_serde::to_vec_named(self).unwrap_or_default()

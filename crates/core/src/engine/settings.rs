@@ -23,6 +23,10 @@ pub struct Settings {
     pub interruption: Interruption,
     /// Whether people see the model's thinking.
     pub visibility: Visibility,
+    /// Whether what the model thought is kept, and shown again to those who missed it.
+    pub keep_reasoning: bool,
+    /// Whether whoever comes may know what was said before.
+    pub share_history: bool,
     /// Whether the model is to think.
     pub thinking: bool,
     /// How hard it thinks, as told to clients that ask.
@@ -133,6 +137,8 @@ impl Default for Settings {
             language: None,
             interruption: Interruption::Interrupt,
             visibility: Visibility::Full,
+            keep_reasoning: true,
+            share_history: false,
             thinking: true,
             effort: None,
             step_chars: 600,

@@ -1,11 +1,10 @@
-//! What someone gets who has missed something: as stanzas are not sent again yet, the conversation itself, as far as that
-//! one may know it.
+//! The conversation itself, as far as someone may know it: for those who missed more than is kept (`replay`).
 //!
 //! It goes to the one who asked, in its place among everything else, and is not kept. Never shown: what was said before
 //! that identity first joined, and what belongs to other branches.
 
-use super::conversation::{Key, Node, Said};
-use super::{Complaint, Engine};
+use super::Engine;
+use super::conversation::{Node, Said};
 use crate::wire::body::{AssistantMessage, Body, UserMessage};
 use std::collections::VecDeque;
 
@@ -14,30 +13,11 @@ const MAX_MESSAGES: usize = 50;
 const MAX_BYTES: usize = 100_000;
 
 impl Engine {
-    /// A client has seen everything up to this number.
-    pub(super) fn catch_up(&mut self, identity: &str, seen: i32) {
-        let Some(since) = self.people.since(identity) else { return };
-        let newest = self.outbox.newest_kept(|audience| self.people.takes(identity, audience));
-        // Numbers count down. Clients may say them without their sign.
-        let missed =
-            newest.is_some_and(|newest| newest < since.number && newest.unsigned_abs() > seen.unsigned_abs());
-        // Little is asked for much: that is not to be had any number of times.
-        if !missed || !self.people.get(identity, self.now).errors.take(self.now) {
-            return;
-        }
-        let complaint = Complaint::later(
-            202,
-            "What you missed cannot be sent again: conversations are kept in memory. Here is what was said.",
-        );
-        self.complain(identity, false, None, complaint);
-        for body in self.snapshot(since.said) {
-            self.outbox.send_unkept(identity.to_owned(), body, &mut self.outputs);
-        }
-    }
-
-    /// What was said since then on the branch that is being spoken in, newest last.
-    fn snapshot(&self, since: Key) -> VecDeque<Body> {
-        let branch = self.conversation.branch().into_iter().filter(|&key| key >= since);
+    /// What was said on the branch that is being spoken in since someone joined, newest last.
+    pub(super) fn snapshot(&self, identity: &str) -> VecDeque<Body> {
+        let since = self.people.since(identity).map(|since| since.said);
+        let may_know = |key| self.settings.share_history || since.is_some_and(|since| key >= since);
+        let branch = self.conversation.branch().into_iter().filter(|&key| may_know(key));
         // A turn that only used tools said nothing.
         let said: Vec<&Node> = branch
             .filter_map(|key| self.conversation.node(key))

@@ -6,6 +6,7 @@
 use super::Engine;
 use super::event::{AgentState, Count, Output, RunId, ToolOutcome, TurnEnd};
 use super::people::Audience;
+use super::record::{self, Record};
 use super::turn::{Next, Turn};
 use crate::ids::Kind;
 use crate::model::{Message, ToolCall, untrusted::neutralise};
@@ -13,6 +14,10 @@ use crate::time::Time;
 use crate::wire::body::{Body, Execution, ToolUseRequest, ToolUseResult};
 use serde_json::{Value, json};
 use std::borrow::Cow;
+
+/// Those who see the agent's own tools at work: what they are given and give is part of how it thinks, and hidden with
+/// that.
+pub(super) const TOOL_USE: Audience = Audience::Reasoning;
 
 /// How much of a result the model gets, in characters.
 const RESULT_CHARS: usize = 16_000;
@@ -68,9 +73,10 @@ impl Engine {
     }
 
     fn start_run(&mut self, turn: &Turn, run: &mut Run) {
-        let known = self.settings.tools.iter().any(|tool| tool.name == run.call.name);
+        let known = self.settings.tools.iter().find(|tool| tool.name == run.call.name);
+        let repeatable = known.is_some_and(|tool| tool.repeatable);
         let arguments = match &run.call.arguments {
-            _ if !known => {
+            _ if known.is_none() => {
                 let names: Vec<&str> = self.settings.tools.iter().map(|tool| tool.name.as_str()).collect();
                 run.outcome = Some(Err((
                     "unknown_tool",
@@ -97,16 +103,22 @@ impl Engine {
             execution: Execution::Server,
             timeout_ms: Some(i32::try_from(self.settings.tool_timeout.as_millis()).unwrap_or(i32::MAX)),
         };
-        self.send(Audience::Everyone, Body::ToolUseRequest(request));
+        self.send(TOOL_USE, Body::ToolUseRequest(request));
+        let begun = record::ToolBegun {
+            message: turn.work.message_id.clone(),
+            call: replayable(&run.call),
+            request: id.clone(),
+            repeatable,
+            at: self.now,
+        };
+        // What must not be done twice is not done before it is known, whatever happens, that it was begun.
+        self.outbox.save(Record::ToolBegun(begun), !repeatable, &mut self.outputs);
         run.shown = Some(id);
         let timeout = self.settings.tool_timeout;
         run.deadline = Some(self.now + timeout);
-        self.outputs.push_back(Output::RunTool {
-            run: run.id,
-            name: run.call.name.clone(),
-            arguments,
-            timeout,
-        });
+        let name = run.call.name.clone();
+        let start = Output::RunTool { run: run.id, name, arguments, timeout };
+        self.outbox.follow(start, &mut self.outputs);
     }
 
     /// A tool has ended.
@@ -135,7 +147,7 @@ impl Engine {
             return Next::Wait;
         }
         for id in late {
-            self.outputs.push_back(Output::CancelTool(id));
+            self.cancel_run(id);
             let seconds = self.settings.tool_timeout.as_secs();
             self.settle(turn, id, Err(("timeout", format!("The tool did not answer within {seconds} s."))));
         }
@@ -147,10 +159,17 @@ impl Engine {
         let running: Vec<RunId> =
             turn.runs.iter().filter(|run| run.outcome.is_none()).map(|run| run.id).collect();
         for id in running {
-            self.outputs.push_back(Output::CancelTool(id));
+            self.cancel_run(id);
             self.settle(turn, id, Err(("cancelled", "The answer was broken off.".to_owned())));
         }
         self.tell_results(turn);
+    }
+
+    /// Ends a run, or keeps it from beginning where the store has kept it waiting.
+    fn cancel_run(&mut self, id: RunId) {
+        if !self.outbox.withdraw(id) {
+            self.outputs.push_back(Output::CancelTool(id));
+        }
     }
 
     fn settle(&mut self, turn: &mut Turn, id: RunId, outcome: Outcome) {
@@ -162,8 +181,10 @@ impl Engine {
                 }
                 Err((word, message)) => Err((word, self.settings.secrets.hide(&message).into_owned())),
             };
+            let (call, content) = (run.call.id.clone(), for_the_model(outcome.clone()));
             run.outcome = Some(outcome);
             run.deadline = None;
+            self.keep(Record::ToolEnded(record::ToolEnded { call, content, at: self.now }));
         }
     }
 
@@ -214,7 +235,7 @@ impl Engine {
             });
         }
         for result in results {
-            self.send(Audience::Everyone, Body::ToolUseResult(result));
+            self.send(TOOL_USE, Body::ToolUseResult(result));
         }
     }
 }

@@ -9,6 +9,7 @@ use super::figures::Figures;
 use super::people::{Audience, REASONING_DELTAS};
 use super::prompt::{self, Question};
 use super::record::{self, Record};
+use super::settings::Settings;
 use super::speaking::{Speaking, Spoken};
 use super::thinking::{Thinking, Thought};
 use super::tool_loop::{MAX_CALLS, Run};
@@ -40,6 +41,14 @@ pub(super) struct Work {
     pub(super) go_on_from: Option<Key>,
     /// When it was asked.
     pub(super) arrived: Time,
+    /// Tools that were run for it before the agent was restarted, with what they gave.
+    pub(super) calls: Vec<(ToolCall, String)>,
+}
+
+impl Work {
+    pub(super) fn new(message: Key, message_id: String, by: String, chat: bool, arrived: Time) -> Self {
+        Self { message, message_id, by, chat, go_on_from: None, arrived, calls: Vec::new() }
+    }
 }
 
 /// The answer under way.
@@ -66,6 +75,10 @@ pub(super) struct Turn {
     pub(super) runs: Vec<Run>,
     /// Tools run so far, with what they gave.
     pub(super) calls: Vec<(ToolCall, String)>,
+    /// What the model thought, step by step, where that is kept.
+    steps: Vec<String>,
+    /// The last number given before it began.
+    pub(super) begun_after: i32,
     /// What it costs and how long it takes.
     pub(super) figures: Figures,
 }
@@ -84,21 +97,24 @@ pub(super) enum Next {
 }
 
 impl Turn {
-    fn new(work: Work, answer: String, think: bool, step_chars: usize, now: Time) -> Self {
+    fn new(mut work: Work, answer: String, settings: &Settings, number: i32, now: Time) -> Self {
+        let calls = std::mem::take(&mut work.calls);
         Self {
             work,
-            thinking: Thinking::new(step_chars),
+            thinking: Thinking::new(settings.step_chars),
             speaking: Speaking::new(answer),
             request: None,
-            think,
+            think: settings.thinking,
             asked_again: false,
             round: 0,
-            tool_loop: Vec::new(),
+            tool_loop: prompt::tool_loop(&calls),
             said: String::new(),
             thought: String::new(),
             called: Vec::new(),
             runs: Vec::new(),
-            calls: Vec::new(),
+            calls,
+            steps: Vec::new(),
+            begun_after: number,
             figures: Figures::new(now),
         }
     }
@@ -119,17 +135,20 @@ impl Engine {
         while self.turn.is_none() && !self.draining {
             let Some(work) = self.waiting.pop_front() else { return };
             let turn = self.turn_for(work);
-            let next = match self.over_conversation_budget() {
-                Some(complaint) => Next::End(TurnEnd::Failed, Some(complaint)),
-                None => Next::Ask,
-            };
-            self.go_on(turn, next);
+            if let Some(complaint) = self.over_conversation_budget() {
+                self.go_on(turn, Next::End(TurnEnd::Failed, Some(complaint)));
+                continue;
+            }
+            let (message, answer) = (turn.work.message_id.clone(), turn.speaking.id.clone());
+            let number = turn.begun_after;
+            self.keep(Record::Begun(record::Begun { message, answer, number, at: self.now }));
+            self.go_on(turn, Next::Ask);
         }
     }
 
     pub(super) fn turn_for(&mut self, work: Work) -> Turn {
         let answer = self.ids.next(Kind::Message);
-        Turn::new(work, answer, self.settings.thinking, self.settings.step_chars, self.now)
+        Turn::new(work, answer, &self.settings, self.outbox.number(), self.now)
     }
 
     /// Ends what waits, as far as it is `meant`, before its turn has begun.
@@ -365,8 +384,13 @@ impl Engine {
             spent: self.spent,
             at: self.now,
         });
+        if !turn.steps.is_empty() {
+            let steps = std::mem::take(&mut turn.steps);
+            let (message, answer) = (turn.work.message_id.clone(), turn.speaking.id.clone());
+            self.keep(Record::Reasoning(record::Reasoning { message, answer, steps }));
+        }
         // The store has the end of the turn before anyone hears of it: no crash in between can answer twice.
-        self.outbox.save(record, &mut self.outputs);
+        self.outbox.save(record, false, &mut self.outputs);
         self.say(&mut turn, last_words);
         if answer.is_some() {
             self.send_whole(&turn.speaking.id, &turn.work.message_id, &text);
@@ -407,6 +431,9 @@ impl Engine {
                 }
                 Thought::Step { id, index: step_index, text: content } => {
                     turn.figures.first_step.get_or_insert(self.now);
+                    if self.settings.keep_reasoning {
+                        turn.steps.push(content.clone());
+                    }
                     let previous_id = previous_id.clone();
                     let body = ReasoningStep {
                         id,

@@ -238,7 +238,9 @@ fn a_snapshot_is_the_newest_of_the_conversation_and_not_all_of_it() {
         let before = world.log.len();
         let last_sequence_seen = Some(0);
         let asked = Configuration { last_sequence_seen, ..Configuration::default() };
+        world.shelf.keep_only(0);
         packet(&mut world, 61, Body::Configuration(asked));
+        world.confirm(usize::MAX, true);
         let shown: Vec<String> = bodies(&world.log[before..])
             .filter_map(|body| match body {
                 Body::UserMessage(message) => Some(message.id),

@@ -55,15 +55,28 @@ pub(super) fn output(output: &Output, show: Show, names: &mut Names) -> Option<S
                 return None;
             }
             let what = match record {
-                Record::Message { id, .. } => format!("message {id}"),
-                Record::Variation { target, .. } => format!("variation of {}", names.shorten(target)),
-                Record::Answer { message, end, .. } => {
-                    format!("end {end:?} of {}", message.as_deref().unwrap_or("-"))
+                Record::Joined(joined) => format!("{} joined at {}", joined.identity, joined.number),
+                Record::Message(message) => format!("message {}", message.id),
+                Record::Variation(variation) => format!("variation of {}", names.shorten(&variation.target)),
+                Record::Begun(begun) => {
+                    format!("begin {} to {} at {}", names.shorten(&begun.answer), begun.message, begun.number)
                 }
-                Record::Stanza { number, .. } => format!("stanza {number}"),
+                Record::Reasoning(reasoning) => format!("thoughts {:?}", reasoning.steps),
+                Record::ToolBegun(tool) => format!("begin {} {}", tool.call.id, tool.call.name),
+                Record::ToolEnded(tool) => format!("end {} {:?}", tool.call, tool.content),
+                Record::BrokenOff(broken) => {
+                    format!("break off {} {:?}", names.shorten(&broken.answer), broken.text)
+                }
+                Record::Answer(answer) => {
+                    format!("end {:?} of {}", answer.end, answer.message.as_deref().unwrap_or("-"))
+                }
+                Record::Reserved { number } => format!("numbers to {number}"),
+                Record::Stanza(stanza) => format!("stanza {}", stanza.number),
             };
-            format!("save {} {what}{}", ticket.0, if *durable { ", synced" } else { "" })
+            let ticket = ticket.map_or(String::new(), |ticket| format!(" {}", ticket.0));
+            format!("save{ticket} {what}{}", if *durable { ", synced" } else { "" })
         }
+        Output::Replay { after, until, .. } => format!("read after {after} until {until}"),
         Output::Send { to, bytes } => {
             let to = match to {
                 Recipients::Everyone => "all".to_owned(),

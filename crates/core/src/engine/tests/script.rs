@@ -11,13 +11,16 @@
 //! What follows a title up to the next one is one conversation. Between two lines the engine is woken whenever it asks
 //! for it; what it does then is shown under a line `TIME wakes`. The store confirms everything at once unless
 //! `store=slow` is set: then `stored 3` and `unstored 3` say how the store answered, `stored all` confirms all that it was
-//! given so far. `model …` speaks for the last request, `model 2 …` for request 2. Texts are JSON strings, `"ab"*3` is
+//! given so far and answers what it was asked. `agent crashes` ends the engine, and another one goes on from what the store
+//! had confirmed by then. `model …` speaks for the last request, `model 2 …` for request 2. Texts are JSON strings, `"ab"*3` is
 //! `"ababab"`.
 
 use super::render::{Names, Show, output};
+use super::shelf::Shelf;
 use crate::engine::Engine;
 use crate::engine::event::{Input, Output, Participant, RequestId, RunId, Ticket, ToolOutcome};
 use crate::engine::mask::Secrets;
+use crate::engine::record::Record;
 use crate::engine::settings::{Interruption, Settings, Visibility};
 use crate::model::{Chunk, Failure, Finish, ToolCall, ToolSpec, Usage};
 use crate::time::Time;
@@ -77,6 +80,8 @@ fn set(pair: &str, settings: &mut Settings, show: &mut Show, slow_store: &mut bo
         "visibility" => {
             settings.visibility = if value == "hidden" { Visibility::Hidden } else { Visibility::Full }
         }
+        "keep_reasoning" => settings.keep_reasoning = value != "off",
+        "share_history" => settings.share_history = value == "on",
         "greeting" => settings.greeting = Some(value.to_owned()),
         "instructions" => settings.instructions = value.to_owned(),
         "language" => settings.language = Some(value.to_owned()),
@@ -119,11 +124,14 @@ fn set(pair: &str, settings: &mut Settings, show: &mut Show, slow_store: &mut bo
     }
 }
 
+/// A tool; with `!` behind its name it must not be run twice.
 fn tool(name: &str) -> ToolSpec {
+    let repeatable = !name.ends_with('!');
+    let name = name.trim_end_matches('!');
     ToolSpec {
         name: name.to_owned(),
         description: format!("the {name}"),
-        repeatable: true,
+        repeatable,
         parameters: json!({ "type": "object" }),
     }
 }
@@ -135,15 +143,29 @@ struct Player {
     names: Names,
     stanzas: BTreeMap<String, i32>,
     last_request: u64,
-    /// What the store was given and has not confirmed.
+    settings: Settings,
+    now: Time,
+    lives: u8,
+    /// What the store has.
+    shelf: Shelf,
+    /// What the store was given since it last confirmed something, and what it was asked.
+    given: Vec<(Option<Ticket>, Record)>,
     unconfirmed: BTreeSet<Ticket>,
+    asked: Vec<Output>,
 }
 
 impl Player {
     fn new(settings: Settings, show: Show, slow_store: bool) -> Self {
-        let engine = Engine::new(settings, [7; 32], Time(START));
+        let mut shelf = Shelf::default();
+        let engine = Engine::restore(settings.clone(), [7; 32], Time(START), shelf.history());
         let mut player = Self {
             engine,
+            settings,
+            now: Time(START),
+            lives: 1,
+            shelf,
+            given: Vec::new(),
+            asked: Vec::new(),
             show,
             slow_store,
             names: Names::default(),
@@ -161,6 +183,7 @@ impl Player {
         let words = words(line);
         let offset: u64 = words[0].parse().unwrap_or_else(|_| panic!("a line begins with a time: {line}"));
         let now = Time(START + offset);
+        self.now = now;
         while let Some(due) = self.engine.poll_timeout().filter(|&due| due <= now) {
             self.engine.handle(due, Input::Wake);
             let outputs = self.drain(due);
@@ -173,8 +196,18 @@ impl Player {
         let _ = writeln!(written, "{line}");
         if words[1..] == ["stored", "all"] {
             for ticket in std::mem::take(&mut self.unconfirmed) {
-                self.engine.handle(now, Input::Stored { ticket, success: true });
+                self.confirm(now, ticket, true);
             }
+            self.put_given();
+            for asked in std::mem::take(&mut self.asked) {
+                self.answer(now, &asked);
+            }
+        } else if words[1..] == ["agent", "crashes"] {
+            self.crash(now);
+        } else if let ["store", "forgets", "all", "but", count] =
+            words[1..].iter().map(String::as_str).collect::<Vec<_>>().as_slice()
+        {
+            self.shelf.keep_only(number(count) as usize);
         } else if let Some(input) = self.input(&words[1..], line) {
             self.engine.handle(now, input);
         }
@@ -191,15 +224,66 @@ impl Player {
             if let Some(line) = output(&next, self.show, &mut self.names) {
                 let _ = writeln!(written, "    {line}");
             }
-            if let Output::Save { ticket, .. } = next {
-                if self.slow_store {
-                    self.unconfirmed.insert(ticket);
-                } else {
-                    self.engine.handle(now, Input::Stored { ticket, success: true });
+            match next {
+                Output::Save { ticket, record, .. } => {
+                    self.given.push((ticket, record));
+                    match ticket {
+                        Some(ticket) if self.slow_store => _ = self.unconfirmed.insert(ticket),
+                        Some(ticket) => self.confirm(now, ticket, true),
+                        None => {}
+                    }
                 }
+                Output::Replay { .. } if self.slow_store => self.asked.push(next),
+                Output::Replay { .. } => {
+                    self.put_given();
+                    self.answer(now, &next);
+                }
+                _ => {}
             }
         }
         written
+    }
+
+    /// The store has something, with all that it was given before; or it could not take it.
+    fn confirm(&mut self, now: Time, ticket: Ticket, success: bool) {
+        let given = self.given.iter().position(|(given, _)| *given == Some(ticket));
+        match given {
+            Some(place) if success => {
+                for (_, record) in self.given.drain(..=place) {
+                    self.shelf.put(record);
+                }
+            }
+            Some(place) => _ = self.given.remove(place),
+            None => {}
+        }
+        self.engine.handle(now, Input::Stored { ticket, success });
+    }
+
+    fn put_given(&mut self) {
+        for (_, record) in self.given.drain(..) {
+            self.shelf.put(record);
+        }
+    }
+
+    fn answer(&mut self, now: Time, asked: &Output) {
+        if let Output::Replay { ticket, after, until, most } = *asked {
+            let page = Some(self.shelf.page(after, until, most));
+            self.engine.handle(now, Input::Replayed { ticket, page });
+        }
+    }
+
+    /// The engine ends; another one takes up what the store has.
+    fn crash(&mut self, now: Time) {
+        if !self.slow_store {
+            self.put_given();
+        }
+        self.given.clear();
+        self.unconfirmed.clear();
+        self.asked.clear();
+        self.lives += 1;
+        let seed = [7 * self.lives; 32];
+        self.engine = Engine::restore(self.settings.clone(), seed, now, self.shelf.history());
+        self.engine.handle(now, Input::Wake);
     }
 
     fn input(&mut self, words: &[String], line: &str) -> Option<Input> {
@@ -211,7 +295,8 @@ impl Player {
             [how @ ("stored" | "unstored"), ticket] => {
                 let ticket = Ticket(number(ticket));
                 self.unconfirmed.remove(&ticket);
-                Input::Stored { ticket, success: *how == "stored" }
+                self.confirm(self.now, ticket, *how == "stored");
+                return None;
             }
             ["model", rest @ ..] => self.model(rest, line),
             ["tool", run, rest @ ..] => {

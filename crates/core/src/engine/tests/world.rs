@@ -3,12 +3,13 @@
 //!
 //! Every output is looked at when it comes; a broken rule panics and says which.
 
+use super::shelf::Shelf;
 use super::sotto_core::engine::Engine;
 use super::sotto_core::engine::event::{
     Input, Output, Participant, Recipients, RequestId, RunId, Ticket, ToolOutcome, Transcript,
 };
 use super::sotto_core::engine::people::Audience;
-use super::sotto_core::engine::record::Record;
+use super::sotto_core::engine::record::{self, Record, Stanza};
 use super::sotto_core::engine::settings::{Interruption, Settings};
 use super::sotto_core::model::{Chunk, Failure, Finish, Message, ToolCall, ToolSpec, Usage};
 use super::sotto_core::time::Time;
@@ -50,13 +51,19 @@ pub(super) struct World {
     draining: bool,
     /// Told to leave: what the store takes in from now on is not accepted any more.
     left: bool,
-    /// What the store has not answered, oldest first, and what it has.
-    unconfirmed: VecDeque<Ticket>,
+    /// What the store has not answered, oldest first, what it has, and what it is to read once it has stored so much.
+    unconfirmed: VecDeque<(Option<Ticket>, Record)>,
     confirmed: BTreeSet<Ticket>,
-    records: BTreeMap<Ticket, Record>,
+    pub(super) shelf: Shelf,
+    stored: usize,
+    asked: VecDeque<(usize, Output)>,
     tickets_of_stanzas: BTreeMap<i32, Ticket>,
-    numbers: BTreeSet<i32>,
+    numbers: BTreeMap<i32, Vec<u8>>,
     last_number: i32,
+    /// The last kept stanza that each got, and who may get older ones because it asked for them.
+    last_got: BTreeMap<String, i32>,
+    may_go_back: BTreeSet<String>,
+    anyone_asked: bool,
     last_kept: BTreeMap<Audience, i32>,
     request: Option<RequestId>,
     runs: BTreeSet<RunId>,
@@ -109,8 +116,9 @@ pub(super) fn settings(choice: u8) -> Settings {
 
 impl World {
     pub(super) fn new(settings: Settings, seed: u8) -> Self {
+        let mut shelf = Shelf::default();
         let mut world = Self {
-            engine: Engine::new(settings, [seed; 32], Time(1_000_000)),
+            engine: Engine::restore(settings, [seed; 32], Time(1_000_000), shelf.history()),
             log: Vec::new(),
             now: Time(1_000_000),
             stanzas: [0; 3],
@@ -118,10 +126,15 @@ impl World {
             left: false,
             unconfirmed: VecDeque::new(),
             confirmed: BTreeSet::new(),
-            records: BTreeMap::new(),
+            shelf,
+            stored: 0,
+            asked: VecDeque::new(),
             tickets_of_stanzas: BTreeMap::new(),
-            numbers: BTreeSet::new(),
+            numbers: BTreeMap::new(),
             last_number: 0,
+            last_got: BTreeMap::new(),
+            may_go_back: BTreeSet::new(),
+            anyone_asked: false,
             last_kept: BTreeMap::new(),
             request: None,
             runs: BTreeSet::new(),
@@ -176,6 +189,10 @@ impl World {
                 let features = (0..FEATURES.len()).filter(listed).map(|bit| FEATURES[bit].to_owned());
                 let features = (b & 1 == 0).then(|| features.collect());
                 let last_sequence_seen = (b & 2 != 0).then(|| i32::from(a));
+                if last_sequence_seen.is_some() {
+                    self.anyone_asked = true;
+                    self.may_go_back.insert(PEOPLE[index].to_owned());
+                }
                 let wants = Configuration { last_sequence_seen, features, ..Configuration::default() };
                 self.send(index, Body::Configuration(wants));
             }
@@ -304,17 +321,38 @@ impl World {
     /// The store answers for the oldest records.
     pub(super) fn confirm(&mut self, count: usize, success: bool) {
         for _ in 0..count.min(self.unconfirmed.len()) {
-            let Some(ticket) = self.unconfirmed.pop_front() else { return };
-            self.confirmed.insert(ticket);
-            match self.records.remove(&ticket) {
-                Some(Record::Message { id, .. }) if success && !self.left => {
+            let Some((ticket, record)) = self.unconfirmed.pop_front() else { return };
+            // What has happened is tried again until it is stored.
+            let success = success || !record.may_fail();
+            match &record {
+                Record::Message(record::Message { id, .. }) if success && !self.left => {
                     self.accepted += 1;
-                    self.accepted_messages.insert(id);
+                    self.accepted_messages.insert(id.clone());
                 }
-                Some(Record::Variation { .. }) if success && !self.left => self.accepted += 1,
+                Record::Variation(_) if success && !self.left => self.accepted += 1,
                 _ => {}
             }
-            self.handle(Input::Stored { ticket, success });
+            if success {
+                self.shelf.put(record);
+            }
+            if let Some(ticket) = ticket {
+                self.confirmed.insert(ticket);
+                self.handle(Input::Stored { ticket, success });
+            }
+            self.stored += 1;
+            self.read();
+        }
+        self.read();
+    }
+
+    /// The store reads what it was asked for before it took in what has come since.
+    fn read(&mut self) {
+        while let Some(&(after_storing, Output::Replay { ticket, after, until, .. })) = self.asked.front()
+            && after_storing <= self.stored
+        {
+            self.asked.pop_front();
+            let page = Some(self.shelf.page(after, until, 3));
+            self.handle(Input::Replayed { ticket, page });
         }
     }
 
@@ -338,9 +376,11 @@ impl World {
     fn look_at(&mut self, output: &Output) {
         match output {
             Output::Save { ticket, record, .. } => {
-                self.unconfirmed.push_back(*ticket);
+                self.unconfirmed.push_back((*ticket, record.clone()));
                 self.look_at_record(*ticket, record);
-                self.records.insert(*ticket, record.clone());
+            }
+            Output::Replay { .. } => {
+                self.asked.push_back((self.stored + self.unconfirmed.len(), output.clone()));
             }
             Output::Send { to, bytes } => {
                 let envelope = wire::decode(bytes, &wire::Limits::default()).expect("readable");
@@ -350,7 +390,9 @@ impl World {
                         Some(identities.first().expect("a packet goes to someone"))
                     }
                 };
-                self.look_at_packet(&envelope, first);
+                if self.look_at_number(&envelope, to, bytes) {
+                    self.look_at_packet(&envelope, first);
+                }
             }
             Output::Transcript(transcript) => self.look_at_transcript(transcript),
             Output::Generate { request, prompt } => {
@@ -378,25 +420,25 @@ impl World {
         }
     }
 
-    fn look_at_record(&mut self, ticket: Ticket, record: &Record) {
+    fn look_at_record(&mut self, ticket: Option<Ticket>, record: &Record) {
         match record {
-            Record::Stanza { number, audience, bytes } => {
+            Record::Stanza(Stanza { number, audience, bytes }) => {
                 let envelope = wire::decode(bytes, &wire::Limits::default()).expect("readable");
                 assert_eq!(envelope.stanza, *number);
                 let previous = envelope.meta.get("sotto.prev").and_then(Value::as_i64);
                 let expected = self.last_kept.insert(audience.clone(), *number).unwrap_or(0);
                 assert_eq!(previous, Some(expected.into()), "no hole in what {audience:?} gets");
-                self.tickets_of_stanzas.insert(*number, ticket);
+                self.tickets_of_stanzas.insert(*number, ticket.expect("a stanza is waited for"));
                 self.look_at_kept(&envelope.body);
             }
-            Record::Answer { message, answer, text, .. } => {
+            Record::Answer(record::Answer { message, answer, announced, text, .. }) => {
                 self.ends_stored += usize::from(message.is_some());
-                if let Some(answer) = answer {
+                if let Some(answer) = answer.as_ref().filter(|_| *announced) {
                     let stored = &mut self.answers.entry(answer.clone()).or_default().stored;
                     assert_eq!(stored.replace(text.clone()), None, "an answer is stored once");
                 }
             }
-            Record::Message { .. } | Record::Variation { .. } => {}
+            _ => {}
         }
     }
 
@@ -424,20 +466,38 @@ impl World {
         }
     }
 
-    fn look_at_packet(&mut self, envelope: &Envelope, to: Option<&String>) {
+    /// True if it goes out for the first time.
+    fn look_at_number(&mut self, envelope: &Envelope, to: &Recipients, bytes: &[u8]) -> bool {
         let number = envelope.stanza;
-        assert!(self.numbers.insert(number), "no number is used twice");
+        let kept = envelope.meta.contains_key("sotto.prev");
+        if kept {
+            let ticket = self.tickets_of_stanzas.get(&number).expect("what is kept was handed to the store");
+            assert!(self.confirmed.contains(ticket), "nothing goes out before the store has answered");
+            let to: Vec<String> = match to {
+                Recipients::Everyone => PEOPLE.map(str::to_owned).to_vec(),
+                Recipients::Only(identities) => identities.clone(),
+            };
+            for one in to {
+                let last = self.last_got.insert(one.clone(), number).unwrap_or(0);
+                assert!(number < last || self.may_go_back.remove(&one), "{one}: {number} after {last}");
+            }
+        }
         // What failed in the store is told past everything that waits for the store.
         let at_once = |message: &str| message.starts_with("It could not be stored");
         if !matches!(&envelope.body, Body::ErrorMessage(error) if at_once(&error.message)) {
-            assert!(number < self.last_number, "numbers only go down");
+            assert!(number < self.last_number || self.anyone_asked, "numbers only go down");
             self.last_number = number;
         }
-        if envelope.meta.contains_key("sotto.prev") {
-            let ticket =
-                self.tickets_of_stanzas.remove(&number).expect("what is kept was handed to the store");
-            assert!(self.confirmed.contains(&ticket), "nothing goes out before the store has answered");
+        match self.numbers.insert(number, bytes.to_vec()) {
+            None => true,
+            Some(before) => {
+                assert!(kept && before == bytes, "a number stands for one stanza");
+                false
+            }
         }
+    }
+
+    fn look_at_packet(&mut self, envelope: &Envelope, to: Option<&String>) {
         match &envelope.body {
             Body::Acknowledgement(acknowledgement) => {
                 let key = (to.expect("to one").clone(), acknowledgement.acknowledged_stanza_id);

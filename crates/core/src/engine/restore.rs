@@ -1,0 +1,245 @@
+//! Going on where another engine stopped: the conversation is told over from its records, what was under way is closed,
+//! and what was accepted and not ended waits for its answer again.
+
+use super::conversation::{Answer, UserMessage};
+use super::event::TurnEnd;
+use super::people::{Audience, Since};
+use super::record::{self, History, Record, Stanza};
+use super::settings::Settings;
+use super::turn::{Next, Work};
+use super::{Complaint, Engine};
+use crate::ids::Kind;
+use crate::model::ToolCall;
+use crate::time::Time;
+use crate::wire;
+use crate::wire::body::{AssistantSentence, Body, ToolUseResult};
+
+/// How often an answer is begun in all before its message is given up: it may be what ends the agent each time.
+const MAX_ATTEMPTS: u32 = 3;
+
+/// What the model is told of a tool that was cut short, by whether running it again does no harm.
+const CUT_SHORT: &str = "The agent was restarted while this ran, and the result is lost. Call it again.";
+const UNKNOWN: &str = "The agent was restarted while this ran. Whether it took effect is unknown. It was not run again; \
+                       find out or ask before you repeat it.";
+
+/// A message or variation that was accepted and has not ended.
+struct Open {
+    work: Work,
+    attempts: u32,
+    calls: Vec<Call>,
+}
+
+/// A run of a tool.
+struct Call {
+    begun: record::ToolBegun,
+    content: Option<String>,
+}
+
+impl Engine {
+    /// Takes up a conversation. The seed must be a fresh one: ids come from it.
+    pub fn restore(settings: Settings, seed: [u8; 32], now: Time, history: History) -> Self {
+        let mut engine = Self::empty(settings, seed, now, &history);
+        let mut open: Vec<Open> = Vec::new();
+        let mut begun: Option<record::Begun> = None;
+        for record in history.records {
+            engine.tell_over(record, &mut open, &mut begun);
+        }
+        // Nobody is greeted a second time.
+        if !engine.conversation.is_empty() {
+            engine.settings.greeting = None;
+        }
+        if let Some(begun) = begun {
+            engine.break_off_restored(&begun, &history.unfinished);
+        }
+        for open in open {
+            engine.take_up(open);
+        }
+        engine
+    }
+
+    /// One record, as if it had just happened, but without doing anything about it.
+    fn tell_over(&mut self, record: Record, open: &mut Vec<Open>, begun: &mut Option<record::Begun>) {
+        match record {
+            Record::Joined(joined) => {
+                let since = Since { said: self.conversation.next_key(), number: joined.number };
+                self.people.remember(&joined.identity, since, joined.at);
+            }
+            Record::Message(message) => open.extend(self.tell_message(message).map(Open::new)),
+            Record::Variation(variation) => open.extend(self.tell_variation(variation).map(Open::new)),
+            Record::Begun(now_begun) => {
+                if let Some(open) = of_message(open, &now_begun.message) {
+                    open.attempts += 1;
+                }
+                *begun = Some(now_begun);
+            }
+            Record::ToolBegun(tool) => {
+                self.runs = self.runs.max(number_of(&tool.call));
+                if let Some(open) = of_message(open, &tool.message) {
+                    open.calls.push(Call { begun: tool, content: None });
+                }
+            }
+            Record::ToolEnded(ended) => {
+                let mut calls = open.iter_mut().flat_map(|open| &mut open.calls);
+                if let Some(call) = calls.find(|call| call.begun.call.id == ended.call) {
+                    call.content = Some(ended.content);
+                }
+            }
+            Record::BrokenOff(broken) => {
+                begun.take_if(|begun| begun.message == broken.message);
+                if let Some(message) = self.conversation.find(&broken.message) {
+                    let said = Answer { message: Some(message), text: broken.text, calls: Vec::new() };
+                    let newest = self.conversation.is_newest(message);
+                    self.conversation.add_answer(broken.answer, Some(message), said);
+                    // The answer to come takes its place.
+                    if newest {
+                        self.conversation.return_to(message);
+                    }
+                }
+            }
+            Record::Answer(answer) => {
+                self.spent = answer.spent;
+                if let Some(message) = &answer.message {
+                    begun.take_if(|begun| begun.message == *message);
+                }
+                self.tell_answer(answer, open);
+            }
+            Record::Reasoning(_) | Record::Reserved { .. } | Record::Stanza(_) => {}
+        }
+    }
+
+    fn tell_message(&mut self, message: record::Message) -> Option<Work> {
+        let record::Message { id, previous, from, name, text, chat, at } = message;
+        if self.conversation.find(&id).is_some() {
+            return None;
+        }
+        self.conversation.remember(&id, &from, &text);
+        self.people.rename(&from, &name, at);
+        let message = UserMessage { from: from.clone(), name, text, chat };
+        let key = self.conversation.add_message(id.clone(), previous.as_deref(), message);
+        self.conversation.hold(key);
+        Some(Work::new(key, id, from, chat, at))
+    }
+
+    fn tell_variation(&mut self, variation: record::Variation) -> Option<Work> {
+        let record::Variation { from, target, mode, text, at } = variation;
+        let target = self.conversation.find(&target)?;
+        let (message, go_on_from) = self.conversation.varied(target, mode)?;
+        self.turn_to(message, go_on_from, text, from, false, at)
+    }
+
+    fn tell_answer(&mut self, answer: record::Answer, open: &mut Vec<Open>) {
+        let record::Answer { message, answer, text, .. } = answer;
+        let Some(message) = message else {
+            // A greeting.
+            let said = Answer { message: None, text, calls: Vec::new() };
+            if let Some(answer) = answer {
+                self.conversation.add_answer(answer, None, said);
+            }
+            return;
+        };
+        let place = open.iter().position(|open| open.work.message_id == message);
+        let ended = place.map(|place| open.remove(place));
+        let (go_on_from, calls) = match ended {
+            Some(open) => {
+                self.conversation.release(open.work.message);
+                open.work.go_on_from.inspect(|&answer| self.conversation.release(answer));
+                (open.work.go_on_from, open.calls)
+            }
+            None => (None, Vec::new()),
+        };
+        let (Some(answer), Some(key)) = (answer, self.conversation.find(&message)) else { return };
+        let calls = calls.into_iter().filter_map(|call| Some((call.begun.call, call.content?))).collect();
+        let said = Answer { message: Some(key), text, calls };
+        self.conversation.add_answer(answer, Some(go_on_from.unwrap_or(key)), said);
+    }
+
+    /// Closes an answer that was under way, for those who heard its beginning.
+    fn break_off_restored(&mut self, begun: &record::Begun, stanzas: &[Stanza]) {
+        let (mut started, mut sequence, mut text) = (false, 0, String::new());
+        for stanza in stanzas {
+            match wire::decode(&stanza.bytes, &wire::Limits::default()).map(|envelope| envelope.body) {
+                Ok(Body::StartAnswer(start)) if start.id == begun.answer => started = true,
+                Ok(Body::AssistantSentence(sentence)) if sentence.previous_id == begun.answer => {
+                    sequence = sentence.sequence;
+                    text.push_str(&sentence.text);
+                }
+                _ => {}
+            }
+        }
+        if !started {
+            return;
+        }
+        let broken = record::BrokenOff {
+            message: begun.message.clone(),
+            answer: begun.answer.clone(),
+            text,
+            at: self.now,
+        };
+        let record = Record::BrokenOff(broken.clone());
+        self.tell_over(record.clone(), &mut Vec::new(), &mut None);
+        self.outbox.save(record, false, &mut self.outputs);
+        let last = AssistantSentence {
+            id: Some(self.ids.next(Kind::Sentence)),
+            previous_id: broken.answer,
+            conversation_id: self.settings.conversation.clone(),
+            sequence: sequence + 1,
+            text: String::new(),
+            is_final: Some(true),
+            audio: None,
+        };
+        self.send(Audience::Streaming, Body::AssistantSentence(last));
+    }
+
+    /// Puts in line again what was accepted and has not ended.
+    fn take_up(&mut self, open: Open) {
+        let Open { mut work, attempts, calls } = open;
+        for Call { begun, content } in calls {
+            let content = content.unwrap_or_else(|| self.lose(&begun));
+            work.calls.push((begun.call, content));
+        }
+        if attempts < MAX_ATTEMPTS {
+            // As when it came: it takes the place of what the same user waited for.
+            return self.enqueue(work, false);
+        }
+        let turn = self.turn_for(work);
+        let complaint = Complaint::refusal(
+            501,
+            "The agent ended several times over while it answered this, and has given it up. Ask differently.",
+        );
+        self.go_on(turn, Next::End(TurnEnd::Failed, Some(complaint)));
+    }
+
+    /// The result of a tool is lost: the room and the model are told. Returns what the model is told.
+    fn lose(&mut self, tool: &record::ToolBegun) -> String {
+        let told = if tool.repeatable { CUT_SHORT } else { UNKNOWN };
+        let ended = record::ToolEnded { call: tool.call.id.clone(), content: told.to_owned(), at: self.now };
+        self.keep(Record::ToolEnded(ended));
+        let result = ToolUseResult {
+            id: self.ids.next(Kind::ToolResult),
+            request_id: tool.request.clone(),
+            conversation_id: self.settings.conversation.clone(),
+            success: false,
+            result: None,
+            error_code: Some("cancelled".to_owned()),
+            error_message: Some("The agent was restarted while the tool ran.".to_owned()),
+        };
+        self.send(super::tool_loop::TOOL_USE, Body::ToolUseResult(result));
+        told.to_owned()
+    }
+}
+
+impl Open {
+    fn new(work: Work) -> Self {
+        Self { work, attempts: 0, calls: Vec::new() }
+    }
+}
+
+/// The one whose turn it is, of those that are about a message.
+fn of_message<'a>(open: &'a mut [Open], message: &str) -> Option<&'a mut Open> {
+    open.iter_mut().find(|open| open.work.message_id == message)
+}
+
+/// The running number in the id of a call.
+fn number_of(call: &ToolCall) -> u64 {
+    call.id.trim_start_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(0)
+}
