@@ -4,10 +4,10 @@
 use crate::config::{self, Config, ConfigError};
 use crate::http::{self, Health};
 use crate::model::{Demo, Endpoint, Key, Limits, OpenAi, SetupError};
-use crate::ports::Model;
+use crate::ports::{Journal, Model, Store, StoreError};
 use crate::room::{self, Access, ByteBudget, Counts, JoinError, JoinOptions, StreamLimits};
 use crate::session::{self, End, Options, Ports};
-use crate::store::memory::Memory;
+use crate::store::{self, Archive};
 use crate::telemetry::metrics::Metrics;
 use crate::tools::BuiltIn;
 use sotto_core::engine::mask::Secrets;
@@ -19,17 +19,24 @@ use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use thiserror::Error;
-use tokio::sync::watch;
+use tokio::sync::{OnceCell, watch};
+use tokio::time::sleep;
 use tracing::{info, warn};
 
 /// What of incoming packets and streams may wait in this process, over all its rooms.
 const INCOMING_BYTES: usize = 256 << 20;
 
+/// How long to wait before asking again whether a conversation is free.
+const HELD: Duration = Duration::from_millis(500);
+
 /// The parts of an agent, put together.
 pub struct App {
     config: Config,
     ports: Ports,
+    /// Opened when it is first needed.
+    store: OnceCell<Arc<dyn Archive>>,
     /// `None` for the built-in demo.
     endpoints: Option<OpenAi>,
     budget: ByteBudget,
@@ -49,6 +56,9 @@ pub enum AppError {
     /// The room could not be joined.
     #[error(transparent)]
     Join(#[from] JoinError),
+    /// Conversations cannot be kept.
+    #[error("cannot open the store: {0}")]
+    Store(#[from] StoreError),
     /// Health and metrics cannot be served.
     #[error(
         "cannot listen on {0} for health and metrics: {1}; set SOTTO_HTTP_ADDR to another address, or to off"
@@ -73,12 +83,11 @@ impl App {
         let ports = Ports {
             model,
             tools: Arc::new(built_in(&config.tools)),
-            store: Arc::new(Memory::default()),
             metrics: Arc::new(metrics),
         };
         let budget = ByteBudget::new(INCOMING_BYTES);
         let health = watch::channel(Health::Connecting).0;
-        Ok(Self { config, ports, endpoints, budget, counts, health })
+        Ok(Self { config, ports, store: OnceCell::new(), endpoints, budget, counts, health })
     }
 
     /// The configuration it was made from.
@@ -121,8 +130,56 @@ impl App {
         }
     }
 
-    /// Joins a room and stays until it is over or `shutdown` becomes true.
+    /// Where conversations are kept.
+    pub async fn store(&self) -> Result<&Arc<dyn Archive>, AppError> {
+        let config = &self.config.store;
+        let open = || store::open(&config.place, config.settings(self.config.livekit.url.as_str()));
+        Ok(self.store.get_or_try_init(open).await?)
+    }
+
+    /// Joins a room and stays until it is over or `shutdown` becomes true. Where another agent has the conversation, it
+    /// waits until that one is gone.
     pub async fn join(&self, room: &str, shutdown: watch::Receiver<bool>) -> Result<End, AppError> {
+        loop {
+            let Some(journal) = self.take(room, shutdown.clone()).await? else { return Ok(End::Left) };
+            let end = self.join_with(room, journal, shutdown.clone()).await?;
+            if end != End::Lost {
+                return Ok(end);
+            }
+        }
+    }
+
+    /// Takes a conversation, as soon as nobody else has it; `None` if a shutdown came first.
+    async fn take(
+        &self,
+        room: &str,
+        mut shutdown: watch::Receiver<bool>,
+    ) -> Result<Option<Box<dyn Journal>>, AppError> {
+        let store = self.store().await?;
+        let mut told = false;
+        loop {
+            match store.open(room).await {
+                Ok(journal) => return Ok(Some(journal)),
+                Err(StoreError::Held(by)) => {
+                    if !std::mem::replace(&mut told, true) {
+                        info!(room, by, "another agent has this conversation; waiting until it is gone");
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+            tokio::select! {
+                () = sleep(HELD) => {}
+                Ok(_) = shutdown.wait_for(|leave| *leave) => return Ok(None),
+            }
+        }
+    }
+
+    async fn join_with(
+        &self,
+        room: &str,
+        journal: Box<dyn Journal>,
+        shutdown: watch::Receiver<bool>,
+    ) -> Result<End, AppError> {
         let (api_key, api_secret) = self.config.livekit.credentials()?;
         let access = Access::Key { api_key: api_key.to_owned(), api_secret: api_secret.expose().to_owned() };
         let identity = self.config.agent.identity.as_deref().map_or_else(random_identity, str::to_owned);
@@ -148,7 +205,7 @@ impl App {
         };
         info!(room = joined.name, identity, "joined");
         let watching = tokio::spawn(follow(self.health.clone(), joined.connected.clone(), shutdown.clone()));
-        let end = session::run(joined, self.session(room), self.ports.clone(), shutdown).await;
+        let end = session::run(joined, journal, self.session(room), self.ports.clone(), shutdown).await;
         watching.abort();
         self.health.send_replace(Health::Connecting);
         Ok(end)
@@ -165,6 +222,7 @@ impl App {
                 content_bytes: limits.content_bytes,
             },
             drain: self.config.agent.drain_seconds,
+            rest_after: self.config.store.rest_after,
             log_content: self.config.telemetry.content,
         }
     }
@@ -187,6 +245,8 @@ impl App {
                 config::Visibility::Full => settings::Visibility::Full,
                 config::Visibility::Hidden => settings::Visibility::Hidden,
             },
+            keep_reasoning: self.config.store.reasoning != store::KeptReasoning::Nothing,
+            share_history: self.config.store.share_history,
             thinking: model.endpoints.is_empty()
                 || model.endpoints.iter().any(|endpoint| endpoint.thinking != config::Thinking::Off),
             effort: main.and_then(|endpoint| endpoint.effort.as_deref()).map(str::to_owned),

@@ -44,6 +44,8 @@ pub(super) struct Ledger {
     latest: i32,
     /// Asked for, and not there yet.
     missing: BTreeSet<i32>,
+    /// Another agent is there, of which we do not know yet whether it remembers.
+    another_agent: bool,
 }
 
 impl Ledger {
@@ -56,6 +58,7 @@ impl Ledger {
             first: 0,
             latest: 0,
             missing: BTreeSet::new(),
+            another_agent: false,
         }
     }
 
@@ -96,11 +99,20 @@ impl Ledger {
     /// Takes note of what an agent sent.
     pub(super) fn receive(&mut self, envelope: &Envelope) -> Receipt {
         let stanza = envelope.stanza;
-        if stanza >= 0 || !self.seen.insert(stanza) {
+        if stanza >= 0 {
+            return Receipt::Known;
+        }
+        // One that goes on where the other stopped has a number below all we know. One that could not remember counts
+        // anew, and nothing of the old one's numbers holds.
+        if std::mem::take(&mut self.another_agent) && stanza >= self.latest {
+            self.seen.clear();
+            self.missing.clear();
+            self.first = 0;
+        }
+        if !self.seen.insert(stanza) {
             return Receipt::Known;
         }
         if self.first == 0 {
-            // Also after a change of agents: one that counts anew has its own latest.
             self.first = stanza;
             self.latest = stanza;
         }
@@ -128,11 +140,9 @@ impl Ledger {
         (complete < 0).then_some(-complete)
     }
 
-    /// Another agent may count anew, if it could not remember; then nothing of the old one's numbers holds.
+    /// Another agent may go on where the old one stopped, or count anew, if it could not remember. What it says first tells.
     pub(super) fn agent_changed(&mut self) {
-        self.seen.clear();
-        self.missing.clear();
-        self.first = 0;
+        self.another_agent = true;
     }
 
     /// What the agent has taken in, or told us to send again ourselves, is not waiting any more.

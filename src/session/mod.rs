@@ -3,24 +3,26 @@
 //! own. It decides nothing.
 //!
 //! Every channel is bounded. A panic of the engine, of the model's or of a tool's code ends neither the process nor the
-//! room: it is caught and counted, and the conversation begins anew in the same room, with its numbers going on.
+//! room: it is caught and counted. After one of the engine another takes the conversation up from the store; what was to
+//! be answered is given up, as it may be what the engine cannot bear.
 
 mod clock;
+mod failpoint;
+mod keeping;
 #[cfg(test)]
 mod tests;
 mod work;
 
-use crate::ports::{Model, Room, RoomCommand, RoomEvent, Store, StoreError, Tools};
+use crate::ports::{Journal, Model, Room, RoomCommand, RoomEvent, StoreError, Tools};
 use crate::telemetry::metrics::Metrics;
 use clock::Clock;
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
+use keeping::{Keeping, Lost, Task};
 use sotto_core::engine::Engine;
-use sotto_core::engine::event::{Input, Output, Participant, Ticket, TurnReport};
-use sotto_core::engine::record::Record;
+use sotto_core::engine::event::{Input, Output, Participant, TurnReport};
+use sotto_core::engine::record::{self, Record};
 use sotto_core::engine::settings::Settings;
 use sotto_core::wire::{self, Malformed};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -29,6 +31,12 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{error, info, info_span, warn};
 use work::Work;
+
+/// How long to wait for a store that cannot say what it knows.
+const RELOAD: Duration = Duration::from_secs(1);
+
+/// What people are told whose messages an engine could not bear.
+const GIVEN_UP: &str = "Something went wrong inside the agent. Send it again.";
 
 /// How long the room may take to let us go.
 const FAREWELL: Duration = Duration::from_secs(10);
@@ -40,8 +48,6 @@ pub struct Ports {
     pub model: Arc<dyn Model>,
     /// The tools that the agent runs itself.
     pub tools: Arc<dyn Tools>,
-    /// Where conversations are kept.
-    pub store: Arc<dyn Store>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
 }
@@ -55,6 +61,8 @@ pub struct Options {
     pub limits: wire::Limits,
     /// How long a running answer may go on after a shutdown was asked for.
     pub drain: Duration,
+    /// After how long without anything happening what was said is left to the store alone; `None`: never.
+    pub rest_after: Option<Duration>,
     /// Whether what people say may be logged.
     pub log_content: bool,
 }
@@ -66,22 +74,66 @@ pub enum End {
     Left,
     /// The room is over for us.
     Closed(String),
+    /// Another agent has taken the conversation over.
+    Lost,
 }
 
 /// Holds one conversation in one room until the room is over or `shutdown` becomes true.
-pub async fn run(room: Room, options: Options, ports: Ports, shutdown: watch::Receiver<bool>) -> End {
+pub async fn run(
+    room: Room,
+    journal: Box<dyn Journal>,
+    options: Options,
+    ports: Ports,
+    mut shutdown: watch::Receiver<bool>,
+) -> End {
     let clock = Clock::start();
-    let engine = Engine::new(options.settings.clone(), seed(), clock.now());
     let metrics = Arc::clone(&ports.metrics);
+    let keeping = Keeping::new(room.name.clone(), journal, Arc::clone(&metrics));
+    let engine = match take_up(&keeping, &room.name, &options.settings, &clock, &mut shutdown).await {
+        Ok(engine) => engine,
+        Err(end) => return end,
+    };
     metrics.conversations.inc();
     let (results, incoming) = mpsc::channel(64);
     let work = Work::new(ports.clone(), results);
     let present = BTreeMap::new();
-    let session =
-        Session { engine, room, options, ports, clock, work, present, queued: Vec::new(), saving: None };
+    let mut session = Session { engine, broken: false, resting: false, room, options, ports, clock, work, present, keeping, outputs: VecDeque::new() };
+    session.handle(Input::Wake);
     let end = session.run(incoming, shutdown).await;
     metrics.conversations.dec();
     end
+}
+
+/// An engine that knows what the store knows of the conversation.
+async fn take_up(
+    keeping: &Keeping,
+    conversation: &str,
+    settings: &Settings,
+    clock: &Clock,
+    shutdown: &mut watch::Receiver<bool>,
+) -> Result<Engine, End> {
+    let mut told = false;
+    loop {
+        match keeping.journal().history().await {
+            Ok(history) => return Ok(Engine::restore(settings.clone(), seed(), clock.now(), history)),
+            Err(StoreError::Lost) => return Err(End::Lost),
+            Err(error) => {
+                if !std::mem::replace(&mut told, true) {
+                    warn!(conversation, %error, "the store does not say what is known; trying again until it does");
+                }
+            }
+        }
+        tokio::select! {
+            () = tokio::time::sleep(RELOAD) => {}
+            () = asked_to_leave(shutdown) => return Err(End::Left),
+        }
+    }
+}
+
+/// What a session cannot go on without.
+enum Gone {
+    Room,
+    Conversation,
 }
 
 /// A fresh seed for ids; the system's randomness cannot fail on any system that runs LiveKit.
@@ -91,30 +143,33 @@ fn seed() -> [u8; 32] {
     seed
 }
 
-/// Records that are being stored, and under which numbers.
-struct Saving {
-    tickets: Vec<Ticket>,
-    done: BoxFuture<'static, Result<(), StoreError>>,
-}
-
 struct Session {
     engine: Engine,
+    /// The engine panicked and is not to be trusted any more.
+    broken: bool,
+    /// The engine has left what was said to the store.
+    resting: bool,
     room: Room,
     options: Options,
     ports: Ports,
     clock: Clock,
     work: Work,
-    /// Who is there: an engine that begins anew must be told.
+    /// Who is there: an engine that takes the conversation up must be told.
     present: BTreeMap<String, Participant>,
-    /// What is to be stored after what is being stored: one transaction for all of it.
-    queued: Vec<(Ticket, Record, bool)>,
-    saving: Option<Saving>,
+    keeping: Keeping,
+    /// What is to be done, in order, besides storing.
+    outputs: VecDeque<Output>,
 }
 
 impl Session {
     async fn run(mut self, mut incoming: mpsc::Receiver<Input>, mut shutdown: watch::Receiver<bool>) -> End {
         let mut leave_by: Option<Instant> = None;
         loop {
+            if self.broken
+                && let Err(end) = self.recover(&mut shutdown).await
+            {
+                return end;
+            }
             let drain = self.options.drain;
             // A room that is reconnecting takes nothing; that must not keep us for ever.
             let performed = tokio::select! {
@@ -122,12 +177,18 @@ impl Session {
                 () = time_to_go(&mut shutdown, leave_by, drain) => return self.leave().await,
             };
             let closed = |reason| if leave_by.is_some() { End::Left } else { End::Closed(reason) };
-            if let Err(reason) = performed {
-                return closed(reason);
+            match performed {
+                Ok(()) => {}
+                Err(Gone::Room) => return closed("the connection ended".to_owned()),
+                Err(Gone::Conversation) => return self.make_way().await,
             }
-            if leave_by.is_some() && self.engine.is_idle() && self.saving.is_none() {
+            if self.broken {
+                continue;
+            }
+            if leave_by.is_some() && self.engine.is_idle() && self.keeping.is_idle() {
                 return self.leave().await;
             }
+            let rest_at = self.options.rest_after.filter(|_| !self.resting).map(|after| Instant::now() + after);
             let wake = self.engine.poll_timeout().map(|due| self.clock.instant(due));
             let input = tokio::select! {
                 event = self.room.events.recv() => match event {
@@ -137,11 +198,18 @@ impl Session {
                 },
                 // The session holds a sender itself, so the channel never closes.
                 Some(input) = incoming.recv() => input,
-                result = done(&mut self.saving) => {
-                    self.stored(&result);
+                kept = self.keeping.next() => match kept {
+                    Ok(inputs) => {
+                        self.handle_all(inputs);
+                        continue;
+                    }
+                    Err(Lost) => return self.make_way().await,
+                },
+                () = sleep_or_never(wake) => Input::Wake,
+                () = sleep_or_never(rest_at) => {
+                    self.rest();
                     continue;
                 }
-                () = sleep_or_never(wake) => Input::Wake,
                 () = asked_to_leave(&mut shutdown), if leave_by.is_none() => {
                     leave_by = Some(Instant::now() + self.options.drain);
                     Input::Drain
@@ -151,8 +219,30 @@ impl Session {
                     return self.leave().await;
                 }
             };
+            if self.resting
+                && let Err(end) = self.wake_up(&mut shutdown).await
+            {
+                return end;
+            }
             self.handle(input);
         }
+    }
+
+    /// Nothing has happened for long: what was said is left to the store, if all of it is there.
+    fn rest(&mut self) {
+        if self.engine.may_rest() && self.keeping.is_idle() {
+            self.engine.rest();
+            self.resting = true;
+        }
+    }
+
+    async fn wake_up(&mut self, shutdown: &mut watch::Receiver<bool>) -> Result<(), End> {
+        let settings = &self.options.settings;
+        let mut engine = take_up(&self.keeping, &self.room.name, settings, &self.clock, shutdown).await?;
+        engine.take_over(&mut self.engine);
+        self.engine = engine;
+        self.resting = false;
+        Ok(())
     }
 
     fn input(&mut self, event: RoomEvent) -> Input {
@@ -180,108 +270,116 @@ impl Session {
         }
     }
 
-    /// Lets the engine decide. Should it panic, the conversation begins anew.
-    fn handle(&mut self, input: Input) {
-        let now = self.clock.now();
-        let engine = &mut self.engine;
-        if catch_unwind(AssertUnwindSafe(|| engine.handle(now, input))).is_err() {
-            self.ports.metrics.panics.inc();
-            error!(conversation = self.room.name, "the engine panicked; the conversation begins anew");
-            self.work.cancel_all();
-            self.queued.clear();
-            self.saving = None;
-            self.engine = Engine::after(&self.engine, self.options.settings.clone(), seed(), now);
-            for participant in self.present.values() {
-                self.engine.handle(now, Input::Joined(participant.clone()));
-            }
+    fn handle_all(&mut self, inputs: Vec<Input>) {
+        for input in inputs {
+            self.handle(input);
         }
     }
 
-    /// Does what the engine says. An error means that the room is gone.
-    async fn perform(&mut self) -> Result<(), String> {
-        while let Some(output) = self.engine.poll() {
-            let command = match output {
-                Output::Send { to, bytes } => RoomCommand::Send { to, bytes },
-                Output::State(state) => RoomCommand::State(state),
-                Output::Transcript(transcript) => RoomCommand::Transcript(transcript),
-                Output::Save { ticket, record, durable } => {
-                    if self.options.log_content {
-                        self.log_content(&record);
-                    }
-                    self.queued.push((ticket, record, durable));
-                    self.save();
-                    continue;
-                }
-                Output::Generate { request, prompt } => {
-                    self.work.generate(request, prompt);
-                    continue;
-                }
-                Output::RunTool { run, name, arguments, timeout } => {
-                    self.work.run_tool(run, name, arguments, timeout);
-                    continue;
-                }
-                Output::CancelGenerate(request) => {
-                    self.work.cancel_request(request);
-                    continue;
-                }
-                Output::CancelTool(run) => {
-                    self.work.cancel_run(run);
-                    continue;
-                }
-                Output::Count { what, times } => {
-                    self.ports.metrics.count(what, times);
-                    continue;
-                }
-                Output::TurnEnded(report) => {
-                    self.report(&report);
-                    continue;
-                }
-            };
-            self.room.commands.send(command).await.map_err(|_| "the connection ended".to_owned())?;
+    /// Lets the engine decide. Should it panic, nothing more is heard of it.
+    fn handle(&mut self, input: Input) {
+        if self.broken {
+            return;
+        }
+        let now = self.clock.now();
+        let engine = &mut self.engine;
+        let decide = AssertUnwindSafe(|| {
+            failpoint::panic();
+            engine.handle(now, input);
+        });
+        if catch_unwind(decide).is_err() {
+            self.ports.metrics.panics.inc();
+            error!(conversation = self.room.name, "the engine panicked; another takes the conversation up");
+            self.broken = true;
+            self.outputs.clear();
+            self.work.cancel_all();
+        }
+    }
+
+    /// Another engine takes the conversation up, as after a crash.
+    async fn recover(&mut self, shutdown: &mut watch::Receiver<bool>) -> Result<(), End> {
+        if self.keeping.settle().await == Err(Lost) {
+            return Err(End::Lost);
+        }
+        let settings = &self.options.settings;
+        self.engine = take_up(&self.keeping, &self.room.name, settings, &self.clock, shutdown).await?;
+        self.broken = false;
+        let (engine, now) = (&mut self.engine, self.clock.now());
+        if catch_unwind(AssertUnwindSafe(|| engine.give_up(GIVEN_UP))).is_err() {
+            // What it knows is what it cannot bear. Without it, nobody waits for an answer that does not come.
+            return Err(End::Closed("the conversation cannot be gone on with".to_owned()));
+        }
+        for participant in self.present.values() {
+            self.engine.handle(now, Input::Joined(participant.clone()));
         }
         Ok(())
     }
 
-    /// Hands what is queued to the store, unless it is busy: then it goes with the next batch.
-    fn save(&mut self) {
-        while self.saving.is_none() && !self.queued.is_empty() {
-            let batch = std::mem::take(&mut self.queued);
-            let durable = batch.iter().any(|(_, _, durable)| *durable);
-            let (tickets, records) = batch.into_iter().map(|(ticket, record, _)| (ticket, record)).unzip();
-            let mut done = self.ports.store.append(&self.room.name, records, durable);
-            // A store in memory is done at once; nothing need wait for it.
-            match (&mut done).now_or_never() {
-                Some(result) => self.confirm(tickets, &result),
-                None => self.saving = Some(Saving { tickets, done }),
+    /// Does what the engine says. What is to be stored goes first, all of what one input brought about together; the rest
+    /// waits for it where it must.
+    async fn perform(&mut self) -> Result<(), Gone> {
+        loop {
+            while let Some(output) = self.engine.poll() {
+                match output {
+                    Output::Save { ticket, record, durable } => {
+                        if self.options.log_content {
+                            self.log_content(&record);
+                        }
+                        self.keeping.push(Task::Save { ticket, record, durable });
+                    }
+                    Output::Replay { ticket, after, until, most } => {
+                        self.keeping.push(Task::Read { ticket, after, until, most });
+                    }
+                    other => self.outputs.push_back(other),
+                }
+            }
+            let at_once = self.keeping.begin().map_err(|Lost| Gone::Conversation)?;
+            if at_once.is_empty() && self.outputs.is_empty() {
+                return Ok(());
+            }
+            self.handle_all(at_once);
+            while !self.outputs.is_empty() {
+                // Whoever drops this future loses nothing: what cannot be done yet stays.
+                let permit = self.room.commands.clone().reserve_owned().await.map_err(|_| Gone::Room)?;
+                failpoint::crash("before something is done");
+                if let Some(command) = self.outputs.pop_front().and_then(|output| self.perform_one(output)) {
+                    permit.send(command);
+                }
+            }
+            if self.broken {
+                return Ok(());
             }
         }
     }
 
-    fn stored(&mut self, result: &Result<(), StoreError>) {
-        if let Some(saving) = self.saving.take() {
-            self.confirm(saving.tickets, result);
+    /// Does one thing, unless it is for the room to do: then returns that.
+    fn perform_one(&mut self, output: Output) -> Option<RoomCommand> {
+        match output {
+            Output::Send { to, bytes } => return Some(RoomCommand::Send { to, bytes }),
+            Output::State(state) => return Some(RoomCommand::State(state)),
+            Output::Transcript(transcript) => return Some(RoomCommand::Transcript(transcript)),
+            Output::Generate { request, prompt } => self.work.generate(request, prompt),
+            Output::RunTool { run, name, arguments, timeout } => {
+                self.work.run_tool(run, name, arguments, timeout);
+            }
+            Output::CancelGenerate(request) => self.work.cancel_request(request),
+            Output::CancelTool(run) => self.work.cancel_run(run),
+            Output::Count { what, times } => self.ports.metrics.count(what, times),
+            Output::TurnEnded(report) => self.report(&report),
+            // Met by the caller.
+            Output::Save { .. } | Output::Replay { .. } => {}
         }
-        self.save();
-    }
-
-    fn confirm(&mut self, tickets: Vec<Ticket>, result: &Result<(), StoreError>) {
-        if let Err(error) = result {
-            self.ports.metrics.store_failures.inc();
-            warn!(conversation = self.room.name, %error, "the store did not take {} records", tickets.len());
-        }
-        for ticket in tickets {
-            self.handle(Input::Stored { ticket, success: result.is_ok() });
-        }
+        None
     }
 
     /// What was said, for those who want it in their log.
     fn log_content(&self, record: &Record) {
         let conversation = &self.room.name;
         match record {
-            Record::Message { id, from, text, .. } => {
+            Record::Message(record::Message { id, from, text, .. }) => {
                 info!(conversation, message_id = id, from, text, "asked");
             }
-            Record::Answer { message, text, .. } => {
+            Record::Answer(record::Answer { message, text, .. }) => {
                 info!(conversation, message_id = message, text, "answered");
             }
             _ => {}
@@ -318,21 +416,28 @@ impl Session {
         End::Left
     }
 
+    /// Another agent speaks in this conversation now: not a word more.
+    async fn make_way(mut self) -> End {
+        warn!(conversation = self.room.name, "another agent has taken the conversation over");
+        self.work.cancel_all();
+        let _ = timeout(FAREWELL, self.room.commands.send(RoomCommand::Leave)).await;
+        while let Ok(Some(_)) = timeout(FAREWELL, self.room.events.recv()).await {}
+        End::Lost
+    }
+
     async fn say_goodbye(&mut self) {
         // Whatever was taken in and is not answered gets its end.
         self.handle(Input::Leave);
-        // Nothing is lost if the room is gone already.
-        let _ = self.perform().await;
+        // Nothing is lost if the room is gone already. What is said last waits for the store like everything.
+        while self.perform().await.is_ok() && !self.keeping.is_idle() {
+            match self.keeping.next().await {
+                Ok(inputs) => self.handle_all(inputs),
+                Err(Lost) => break,
+            }
+        }
         let _ = self.room.commands.send(RoomCommand::Leave).await;
         // What is still to be sent is sent by the room; it closes when it is done. Nobody listens any more.
         while self.room.events.recv().await.is_some() {}
-    }
-}
-
-async fn done(saving: &mut Option<Saving>) -> Result<(), StoreError> {
-    match saving {
-        Some(saving) => (&mut saving.done).await,
-        None => pending().await,
     }
 }
 

@@ -1,12 +1,15 @@
 //! A session between ports made of channels: what it carries, in which order, and what it survives.
 
 use super::*;
+use crate::ports::Store;
 use crate::store::memory::Memory;
 use futures_util::future::ready;
 use futures_util::stream::{self, BoxStream};
 use futures_util::{FutureExt, StreamExt};
 use serde_json::{Map, Value, json};
+use futures_util::future::BoxFuture;
 use sotto_core::engine::event::{AgentState, Recipients, ToolOutcome};
+use sotto_core::engine::record::{History, Page};
 use sotto_core::model::{Chunk, Failure, Finish, Prompt, ToolCall, ToolSpec};
 use sotto_core::wire::body::{Body, UserMessage};
 use sotto_core::wire::{Envelope, Limits};
@@ -77,27 +80,32 @@ impl Tools for Broken {
 }
 
 /// A store that answers when the test says so.
-#[derive(Default)]
-struct Slow(Mutex<Vec<oneshot::Sender<bool>>>);
+#[derive(Clone, Default)]
+struct Slow(Arc<Mutex<Vec<oneshot::Sender<Result<(), StoreError>>>>>);
 
-impl Store for Slow {
-    fn append(&self, _: &str, _: Vec<Record>, _: bool) -> BoxFuture<'static, Result<(), StoreError>> {
+impl Journal for Slow {
+    fn history(&self) -> BoxFuture<'static, Result<History, StoreError>> {
+        ready(Ok(History { reserved: -1_024, ..History::default() })).boxed()
+    }
+
+    fn append(&self, _: Vec<Record>, _: bool) -> BoxFuture<'static, Result<(), StoreError>> {
         let (answer, answered) = oneshot::channel();
         self.0.lock().expect("no test panics while it holds the lock").push(answer);
-        async move {
-            if answered.await.unwrap_or(false) {
-                Ok(())
-            } else {
-                Err(StoreError("the disk is full".to_owned()))
-            }
-        }
-        .boxed()
+        async move { answered.await.unwrap_or(Err(StoreError::Lost)) }.boxed()
     }
+
+    fn stanzas(&self, _: i32, _: i32, _: usize) -> BoxFuture<'static, Result<Page, StoreError>> {
+        ready(Err(full())).boxed()
+    }
+}
+
+fn full() -> StoreError {
+    StoreError::Unavailable("the disk is full".to_owned())
 }
 
 impl Slow {
     /// Answers the oldest batch that waits, as soon as there is one.
-    async fn answer(&self, success: bool) {
+    async fn answer(&self, result: Result<(), StoreError>) {
         let next = || {
             let mut waiting = self.0.lock().expect("no test panics while it holds the lock");
             (!waiting.is_empty()).then(|| waiting.remove(0))
@@ -108,7 +116,7 @@ impl Slow {
                 None => tokio::task::yield_now().await,
             }
         };
-        let _ = answer.send(success);
+        let _ = answer.send(result);
     }
 }
 
@@ -123,22 +131,23 @@ struct Bench {
 }
 
 impl Bench {
-    fn start(model: Arc<dyn Model>) -> Self {
-        Self::with_store(model, Arc::new(Memory::default()))
+    async fn start(model: Arc<dyn Model>) -> Self {
+        let journal = Memory::default().open("room").await.expect("nobody else has it");
+        Self::with_journal(model, journal)
     }
 
-    fn with_store(model: Arc<dyn Model>, store: Arc<dyn Store>) -> Self {
+    fn with_journal(model: Arc<dyn Model>, journal: Box<dyn Journal>) -> Self {
         let (events, for_session) = mpsc::channel(16);
         let (from_session, commands) = mpsc::channel(16);
         let connected = watch::channel(true).1;
         let room = Room { name: "room".to_owned(), events: for_session, commands: from_session, connected };
         let metrics = Arc::new(Metrics::default());
-        let ports = Ports { model, tools: Arc::new(Broken), store, metrics: Arc::clone(&metrics) };
+        let ports = Ports { model, tools: Arc::new(Broken), metrics: Arc::clone(&metrics) };
         let settings =
             Settings { conversation: "room".to_owned(), tools: Broken.specs(), ..Settings::default() };
-        let options = Options { settings, limits: Limits::default(), drain: PATIENCE, log_content: false };
+        let options = Options { settings, limits: Limits::default(), drain: PATIENCE, rest_after: None, log_content: false };
         let (shutdown, leaving) = watch::channel(false);
-        let session = tokio::spawn(run(room, options, ports, leaving));
+        let session = tokio::spawn(run(room, journal, options, ports, leaving));
         Self { events, commands, shutdown, metrics, session, stanza: 0 }
     }
 
@@ -192,7 +201,7 @@ impl Bench {
 
 #[tokio::test]
 async fn a_message_is_acknowledged_and_answered() {
-    let mut bench = Bench::start(Scripted::new([says("Hello. And welcome.")]));
+    let mut bench = Bench::start(Scripted::new([says("Hello. And welcome.")])).await;
     assert_eq!(
         bench.commands.recv().await,
         Some(RoomCommand::State(AgentState::Listening)),
@@ -206,7 +215,7 @@ async fn a_message_is_acknowledged_and_answered() {
 
 #[tokio::test]
 async fn garbage_is_answered_to_its_sender_alone() {
-    let mut bench = Bench::start(Scripted::new([]));
+    let mut bench = Bench::start(Scripted::new([])).await;
     bench
         .events
         .send(RoomEvent::Packet { from: "eve".to_owned(), bytes: vec![0xc1] })
@@ -222,7 +231,7 @@ async fn garbage_is_answered_to_its_sender_alone() {
 
 #[tokio::test]
 async fn a_stream_refused_for_now_may_be_sent_again() {
-    let mut bench = Bench::start(Scripted::new([]));
+    let mut bench = Bench::start(Scripted::new([])).await;
     for (for_now, code) in [(true, 504), (false, 101)] {
         let refused = RoomEvent::Refused { from: "anna".to_owned(), reason: "no".to_owned(), for_now };
         bench.events.send(refused).await.expect("the session runs");
@@ -232,7 +241,7 @@ async fn a_stream_refused_for_now_may_be_sent_again() {
 
 #[tokio::test]
 async fn a_model_that_panics_fails_one_answer_and_no_more() {
-    let mut bench = Bench::start(Scripted::new([vec![Line::Panic], says("Here I am again.")]));
+    let mut bench = Bench::start(Scripted::new([vec![Line::Panic], says("Here I am again.")])).await;
     bench.write("m1").await;
     assert_eq!(bench.answer().await.1, Some(503));
     bench.write("m2").await;
@@ -244,7 +253,7 @@ async fn a_model_that_panics_fails_one_answer_and_no_more() {
 async fn a_tool_that_panics_is_told_to_the_model() {
     let call = ToolCall { id: "c1".to_owned(), name: "broken".to_owned(), arguments: Ok(Map::new()) };
     let calls = vec![Line::Say(Chunk::ToolCall(call)), Line::Say(Chunk::Finish(Finish::ToolCalls))];
-    let mut bench = Bench::start(Scripted::new([calls, says("It is broken.")]));
+    let mut bench = Bench::start(Scripted::new([calls, says("It is broken.")])).await;
     bench.write("m1").await;
     let failure = loop {
         if let Body::ToolUseResult(result) = bench.next().await {
@@ -260,7 +269,7 @@ async fn a_shutdown_lets_the_running_answer_finish() {
     let (go_on, waits) = oneshot::channel();
     let mut lines = vec![Line::Say(Chunk::Text("Half. And ".to_owned())), Line::Wait(waits)];
     lines.extend(says("the rest."));
-    let mut bench = Bench::start(Scripted::new([lines]));
+    let mut bench = Bench::start(Scripted::new([lines])).await;
     bench.write("m1").await;
     while !matches!(bench.next().await, Body::StartAnswer(_)) {}
     bench.shutdown.send_replace(true);
@@ -274,19 +283,19 @@ async fn a_shutdown_lets_the_running_answer_finish() {
 
 #[tokio::test]
 async fn nothing_is_acknowledged_before_it_is_stored() {
-    let store = Arc::new(Slow::default());
-    let mut bench = Bench::with_store(Scripted::new([says("Hello.")]), Arc::clone(&store) as Arc<dyn Store>);
+    let store = Slow::default();
+    let mut bench = Bench::with_journal(Scripted::new([says("Hello.")]), Box::new(store.clone()));
     bench.write("m1").await;
-    store.answer(false).await;
+    store.answer(Err(full())).await;
     assert!(
         matches!(bench.next().await, Body::ErrorMessage(error) if error.code == 501 && error.recoverable)
     );
     bench.write("m1").await;
-    store.answer(true).await;
+    store.answer(Ok(())).await;
     assert!(matches!(bench.next().await, Body::Acknowledgement(ack) if ack.acknowledged_stanza_id == 2));
     let answering = async {
         loop {
-            store.answer(true).await;
+            store.answer(Ok(())).await;
         }
     };
     tokio::select! {
@@ -297,7 +306,7 @@ async fn nothing_is_acknowledged_before_it_is_stored() {
 
 #[tokio::test]
 async fn the_end_of_the_room_is_the_end_of_the_session() {
-    let bench = Bench::start(Scripted::new([]));
+    let bench = Bench::start(Scripted::new([])).await;
     bench.events.send(RoomEvent::Closed { reason: "deleted".to_owned() }).await.expect("the session runs");
     assert_eq!(bench.end().await, End::Closed("deleted".to_owned()));
 }

@@ -9,6 +9,7 @@ mod burst;
 mod chat;
 mod client;
 mod counting;
+mod crash;
 mod data;
 mod encryption;
 mod join;
@@ -102,6 +103,12 @@ fn main() -> ExitCode {
             agent::a_flood_of_garbage_harms_nobody_else,
             agent::whoever_writes_too_much_is_told_for_each_message,
             agent::after_a_crash_another_agent_answers,
+            agent::killed_in_the_middle_of_an_answer_it_answers_again,
+            agent::what_was_missed_comes_again_as_it_was_also_from_another_agent,
+            agent::the_same_message_after_a_crash_is_acknowledged_and_not_answered_twice,
+            agent::variations_of_what_was_said_before_a_crash,
+            agent::of_two_agents_one_answers_and_the_other_takes_over,
+            agent::a_panic_of_the_engine_ends_open_messages_and_nothing_else,
             agent::told_to_leave_it_finishes_its_answer_first,
             agent::an_answer_without_end_does_not_keep_it_for_ever,
             agent::told_to_leave_while_it_still_starts_it_leaves,

@@ -5,6 +5,7 @@
 
 mod chat;
 mod clients;
+mod durable;
 mod exchange;
 mod failing;
 mod hostile;
@@ -17,6 +18,7 @@ mod variations;
 
 pub(crate) use chat::*;
 pub(crate) use clients::*;
+pub(crate) use durable::*;
 pub(crate) use exchange::*;
 pub(crate) use failing::*;
 pub(crate) use hostile::*;
@@ -32,7 +34,7 @@ use sotto_harness::{
     server::{Server, new_room},
 };
 use std::sync::Arc;
-use told::told;
+pub(crate) use told::told;
 use user::User;
 
 /// The program under test, built by cargo for this very run.

@@ -140,6 +140,11 @@ impl Outbox {
         self.waiting.iter_mut().any(|waiting| waiting.output.take_if(is_it).is_some())
     }
 
+    /// Whether nothing waits for the store.
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.reserving.is_none()
+    }
+
     /// The last number given.
     pub(super) fn number(&self) -> i32 {
         self.number

@@ -190,6 +190,14 @@ impl People {
         self.forget_absent();
     }
 
+    /// Takes over who is there from someone who knows better, but for when they first joined: that is in the store.
+    pub(super) fn take_over(&mut self, other: &mut Self) {
+        for (identity, mut person) in std::mem::take(&mut other.known) {
+            person.since = self.known.get(&identity).and_then(|known| known.since);
+            self.known.insert(identity, person);
+        }
+    }
+
     /// How someone who is remembered was called.
     pub(super) fn rename(&mut self, identity: &str, name: &str, at: Time) {
         if name != identity {

@@ -1,7 +1,7 @@
 //! Going on where another engine stopped: the conversation is told over from its records, what was under way is closed,
 //! and what was accepted and not ended waits for its answer again.
 
-use super::conversation::{Answer, UserMessage};
+use super::conversation::{Answer, Conversation, UserMessage};
 use super::event::TurnEnd;
 use super::people::{Audience, Since};
 use super::record::{self, History, Record, Stanza};
@@ -15,7 +15,7 @@ use crate::wire;
 use crate::wire::body::{AssistantSentence, Body, ToolUseResult};
 
 /// How often an answer is begun in all before its message is given up: it may be what ends the agent each time.
-const MAX_ATTEMPTS: u32 = 3;
+const MAX_ATTEMPTS: u32 = 5;
 
 /// What the model is told of a tool that was cut short, by whether running it again does no harm.
 const CUT_SHORT: &str = "The agent was restarted while this ran, and the result is lost. Call it again.";
@@ -55,6 +55,26 @@ impl Engine {
             engine.take_up(open);
         }
         engine
+    }
+
+    /// Whether all that this engine knows of the conversation is in the store, and nothing is under way.
+    pub fn may_rest(&self) -> bool {
+        self.is_idle()
+            && self.waiting.is_empty()
+            && self.catching_up.is_empty()
+            && self.outputs.is_empty()
+            && self.outbox.is_empty()
+    }
+
+    /// Forgets what was said, to cost no memory. The next one to be asked is an engine that was restored since and
+    /// [takes over](Self::take_over).
+    pub fn rest(&mut self) {
+        self.conversation = Conversation::default();
+    }
+
+    /// Takes over from an engine that rests: who is there, and what each can take and may send, is in no store.
+    pub fn take_over(&mut self, resting: &mut Self) {
+        self.people.take_over(&mut resting.people);
     }
 
     /// One record, as if it had just happened, but without doing anything about it.

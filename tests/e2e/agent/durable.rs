@@ -1,0 +1,176 @@
+//! What outlives an agent: it is killed or frozen, and another one goes on from the same store.
+
+use sotto_core::wire::{
+    Envelope,
+    body::{Body, Configuration, VariationMode},
+};
+use sotto_harness::{agent::Agent, endpoint::Reply, isolation};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::{Scene, dialogue, start_agent, told, unfinished};
+
+/// A file for one conversation, or more.
+pub(super) fn new_store() -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("sqlite:{}", isolation::directory().join(format!("store-{number}.db")).display())
+}
+
+impl Scene {
+    /// Kills the agent, and starts another one on the same store.
+    async fn replace_agent(&mut self, store: &str) {
+        self.agent.kill();
+        self.agent =
+            start_agent(&self.server, &self.room, &self.model, &[("SOTTO_STORE_URL", store)]).await;
+        self.probes = self.model.log().requests.len();
+    }
+}
+
+pub(crate) async fn killed_in_the_middle_of_an_answer_it_answers_again() {
+    let store = new_store();
+    let mut scene = Scene::begin_with(&[("SOTTO_STORE_URL", &store)]).await;
+    let mut anna = scene.user("anna").await;
+    scene.model.reply(unfinished(&["I am here. And"]));
+    let question = anna.says("Are you there?").await;
+    assert_eq!(anna.hears(3).await, ["ack 1", "start", "1: I am here."]);
+    scene.agent.kill();
+    scene.model.reply_by(|request| match request.body["max_tokens"].as_i64() {
+        // What gets to know the model is short.
+        Some(..=100) => Reply::text("Yes."),
+        _ => Reply::text("Here I am again. For good."),
+    });
+    scene.replace_agent(&store).await;
+    // What was begun is closed, and the question is answered under a new answer, without being asked again.
+    let heard: Vec<Envelope> = anna.until(|body| matches!(body, Body::StartAnswer(_))).await;
+    assert!(heard.iter().any(|envelope| told(&envelope.body) == "2:  (final)"), "{heard:?}");
+    let Some(Body::StartAnswer(start)) = heard.last().map(|envelope| &envelope.body) else {
+        panic!("awaited it just now")
+    };
+    assert_eq!(start.previous_id, question);
+    assert_eq!(anna.hears(2).await, ["1: Here I am again.", "2:  For good. (final)"]);
+    // It remembers.
+    anna.participant.meets(scene.agent.identity()).await;
+    anna.asks("And now?").await;
+    let asked = dialogue(&scene.asked(1).await);
+    assert_eq!(
+        asked,
+        ["user: Are you there?", "assistant: Here I am again. For good.", "user: And now?"]
+    );
+}
+
+pub(crate) async fn what_was_missed_comes_again_as_it_was_also_from_another_agent() {
+    let store = new_store();
+    let mut scene = Scene::begin_with(&[("SOTTO_STORE_URL", &store)]).await;
+    let mut anna = scene.user("anna").await;
+    let mut bob = scene.user("bob").await;
+    anna.says("One").await;
+    let first = anna.exchange().await;
+    bob.exchange().await;
+    bob.participant.leave().await;
+    anna.says("Two").await;
+    let second = anna.exchange().await;
+    scene.replace_agent(&store).await;
+    anna.says("Three").await;
+    let third = anna.exchange().await;
+
+    let seen = first.last().map(|envelope| envelope.stanza);
+    let mut bob = scene.user("bob").await;
+    bob.sends(Body::Configuration(Configuration { last_sequence_seen: seen, ..Configuration::default() })).await;
+    bob.forgets_the_agents_numbers();
+    assert_eq!(bob.hears(2).await, ["ack 1", "configuration"]);
+    bob.forgets_the_agents_numbers();
+    let kept = |envelope: &&Envelope| envelope.meta.contains_key("sotto.prev");
+    let missed: Vec<&Envelope> = second.iter().chain(&third).filter(kept).collect();
+    let mut again = Vec::new();
+    while again.len() < missed.len() {
+        again.push(bob.next().await);
+    }
+    assert_eq!(again.iter().collect::<Vec<_>>(), missed);
+    // A newcomer cannot ask for what was said before.
+    let mut carl = scene.user("carl").await;
+    carl.sends(Body::Configuration(Configuration { last_sequence_seen: Some(0), ..Configuration::default() }))
+        .await;
+    assert_eq!(carl.hears(2).await, ["ack 1", "configuration"]);
+    carl.says("Four").await;
+    let next = carl.exchange().await;
+    assert_eq!(told(&next[0].body), "ack 2", "nothing came before: {next:?}");
+}
+
+pub(crate) async fn the_same_message_after_a_crash_is_acknowledged_and_not_answered_twice() {
+    let store = new_store();
+    let mut scene = Scene::begin_with(&[("SOTTO_STORE_URL", &store)]).await;
+    let mut anna = scene.user("anna").await;
+    anna.sends_message("m1", "One").await;
+    assert_eq!(anna.answer().await.1, "Yes.");
+    scene.replace_agent(&store).await;
+    anna.participant.meets(scene.agent.identity()).await;
+    anna.sends_message("m1", "One").await;
+    assert_eq!(anna.hears(1).await, ["ack 2"]);
+    anna.sends_message("m1", "Something else").await;
+    assert_eq!(anna.hears(2).await, ["error 202 final", "refused 3"]);
+    assert_eq!(scene.asked_so_far(), 0);
+}
+
+pub(crate) async fn variations_of_what_was_said_before_a_crash() {
+    let store = new_store();
+    let mut scene = Scene::begin_with(&[("SOTTO_STORE_URL", &store)]).await;
+    let mut anna = scene.user("anna").await;
+    let question = anna.says("One").await;
+    let (answer, _) = anna.answer().await;
+    scene.replace_agent(&store).await;
+    anna.participant.meets(scene.agent.identity()).await;
+    anna.varies(&answer, VariationMode::Regenerate, None).await;
+    assert_eq!(anna.answer().await.1, "Yes.");
+    scene.replace_agent(&store).await;
+    anna.participant.meets(scene.agent.identity()).await;
+    anna.varies(&question, VariationMode::Edit, Some("Uno")).await;
+    assert_eq!(anna.answer().await.1, "Yes.");
+    assert_eq!(dialogue(&scene.asked(0).await), ["user: Uno"]);
+}
+
+/// Two agents on one store: one answers, the other waits, and is there the moment the first is gone.
+pub(crate) async fn of_two_agents_one_answers_and_the_other_takes_over() {
+    let store = new_store();
+    let mut scene = Scene::begin_with(&[("SOTTO_STORE_URL", &store)]).await;
+    let mut anna = scene.user("anna").await;
+    let url = scene.model.url();
+    let settings = [
+        ("SOTTO_MODEL_URL", url.as_str()),
+        ("SOTTO_STORE_URL", &store),
+        ("SOTTO_AGENT_IDENTITY", "agent-second"),
+    ];
+    let second = Agent::launch(super::SOTTO, &scene.server, &scene.room, &settings);
+    second.logs("that another one is there", |line| line.contains("another agent has this conversation")).await;
+    assert_eq!(anna.asks("Who is there?").await, "Yes.");
+    scene.agent.kill();
+    second.logs("that it joined", |line| line.contains("\"joined\"")).await;
+    anna.participant.meets("agent-second").await;
+    assert_eq!(anna.asks("And now?").await, "Yes.");
+}
+
+/// The engine's own fault: those who wait are told, and the conversation goes on with what was said before.
+pub(crate) async fn a_panic_of_the_engine_ends_open_messages_and_nothing_else() {
+    let store = new_store();
+    let scene = Scene::begin_with(&[("SOTTO_STORE_URL", &store), ("SOTTO_PANIC_AT", "40")]).await;
+    let mut anna = scene.user("anna").await;
+    let mut said = Vec::new();
+    // Somewhere in one of these exchanges it happens.
+    for count in 0..20 {
+        anna.says(&format!("Number {count}")).await;
+        let heard = anna
+            .until(|body| {
+                super::user::is_final(body) || matches!(body, Body::ErrorMessage(error) if error.code == 501)
+            })
+            .await;
+        let failed = heard.iter().any(|envelope| told(&envelope.body) == "error 501 recoverable");
+        said.push((count, failed));
+        if failed {
+            break;
+        }
+    }
+    assert!(said.last().is_some_and(|(_, failed)| *failed), "the panic was to come: {said:?}");
+    assert_eq!(anna.asks("Still there?").await, "Yes.");
+    let asked = dialogue(&scene.asked(scene.asked_so_far() - 1).await);
+    assert!(asked.contains(&"user: Number 0".to_owned()), "what was said is known: {asked:?}");
+    assert_eq!(scene.agent.metric("sotto_panics_total").await, 1);
+}
