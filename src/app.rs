@@ -284,6 +284,7 @@ fn open_ai(model: &config::Model) -> Result<OpenAi, SetupError> {
         total: model.total_timeout,
         retries: model.retries,
         max_concurrent: model.max_concurrent,
+        in_queue: model.queue_timeout,
         ..Limits::default()
     };
     OpenAi::new(endpoints, limits)

@@ -9,9 +9,9 @@ use super::endpoint::{Endpoint, SetupError, Target};
 use super::exchange::{Body, Exchange};
 use super::patience::{Limits, Patience};
 use super::probe::{self, Probe};
-use super::queue::{Place, Queue};
+use super::queue::{Crowded, Place, Queue};
 use super::reading::Reading;
-use super::trouble::{Remedy, Trouble, together};
+use super::trouble::{self, Remedy, Trouble, together};
 use crate::ports::Model;
 use futures_util::future::join_all;
 use futures_util::stream::{self, BoxStream};
@@ -59,7 +59,7 @@ impl OpenAi {
             endpoints.into_iter().enumerate().map(|(number, endpoint)| Target::new(endpoint, number == 0));
         let targets = targets.collect::<Result<_, _>>()?;
         let exchange = Exchange::new(limits.connect).map_err(SetupError::Client)?;
-        let queue = Queue::new(limits.max_concurrent);
+        let queue = Queue::new(limits.max_concurrent, limits.in_queue);
         Ok(Self { inner: Arc::new(Inner { exchange, targets, limits, queue }) })
     }
 
@@ -83,7 +83,10 @@ impl Model for OpenAi {
 impl Inner {
     /// Everything up to the first token.
     async fn begin(self: Arc<Self>, prompt: Prompt) -> Result<Answer, Failure> {
-        let place = self.queue.enter().await;
+        let place = self.queue.enter().await.map_err(|Crowded| {
+            tracing::warn!("no place in the queue within {:?}", self.limits.in_queue);
+            trouble::crowded(self.limits.in_queue)
+        })?;
         let prompt = Arc::new(prompt);
         let patience = Patience::begin(&self.limits);
         let mut failures = Vec::new();

@@ -216,6 +216,16 @@ pub(super) fn together(failures: &[Failure]) -> Failure {
     }
 }
 
+/// Nobody was even asked: others were being answered all the time.
+pub(super) fn crowded(waited: Duration) -> Failure {
+    let message = format!(
+        "many others are being answered, and it was not this one's turn within {}; try again in a moment (limits: \
+         model.queue_timeout, model.max_concurrent)",
+        seconds(waited)
+    );
+    Failure { message, recoverable: true }
+}
+
 /// An endpoint's own message on one line, cut, without the key; none where it repeats what was said.
 fn quotable(message: &str, key: Option<&Key>, prompt: &Prompt) -> Option<String> {
     // The key goes first: cut in two it would not be found.
