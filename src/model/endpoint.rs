@@ -178,6 +178,11 @@ impl Target {
         url.to_string()
     }
 
+    /// What people in the room may know it by.
+    pub(super) fn name_for_users(&self) -> &'static str {
+        if self.is_main { "the model endpoint" } else { "the fallback endpoint" }
+    }
+
     /// What the settings for address, name and key are called.
     pub(super) fn setting_names(&self) -> [&'static str; 3] {
         setting_names(self.is_main)

@@ -67,7 +67,7 @@ impl OpenAi {
     pub async fn probe(&self) -> Vec<Result<Probe, Failure>> {
         let probes = self.inner.targets.iter().map(|target| async {
             let found = self.inner.probe(target, Patience::begin(&self.inner.limits)).await;
-            found.copied().map_err(|trouble| trouble.failure(target, &probe::question(true)))
+            found.copied().map_err(|trouble| trouble.failure_in_detail(target, &probe::question(true)))
         });
         join_all(probes).await
     }
