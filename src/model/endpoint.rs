@@ -1,11 +1,13 @@
 //! An endpoint: where it is, how it is asked, and what is known of it.
 
+use super::breaker::Breaker;
 use super::probe::Probe;
 use reqwest::Url;
 use reqwest::header::HeaderValue;
 use sotto_core::model::request::{RequestOptions, Switch};
 use sotto_core::model::style;
 use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use thiserror::Error;
 use tokio::sync::OnceCell;
 
@@ -83,6 +85,7 @@ pub(super) struct Target {
     pub(super) authorization: Option<HeaderValue>,
     /// What asking it has shown, once that was done.
     pub(super) probe: OnceCell<Probe>,
+    breaker: Mutex<Breaker>,
     is_main: bool,
 }
 
@@ -109,9 +112,15 @@ impl Target {
             completions,
             authorization: authorization.transpose()?,
             probe: OnceCell::new(),
+            breaker: Mutex::default(),
             is_main,
             endpoint,
         })
+    }
+
+    /// How it has answered lately.
+    pub(super) fn breaker(&self) -> MutexGuard<'_, Breaker> {
+        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What goes into each request, with what was found out.

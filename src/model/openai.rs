@@ -1,10 +1,12 @@
 //! OpenAI-compatible endpoints: the port [`Model`] over HTTP.
 //!
 //! The answer to one prompt has two phases. **Before the first token** nothing was heard by anybody, so everything may
-//! be tried: an endpoint is asked again after what may pass, then the next endpoint is asked. **After it** a failure is
+//! be tried: an endpoint is asked again after what may pass, then the next endpoint is asked; one that fails again and
+//! again is left for the last. **After it** a failure is
 //! final. All of it, the queue included, is inside the stream that is handed out: dropping that ends it and closes the
 //! connection. Nothing here parses what comes (the core does) and nothing here logs what was said.
 
+use super::breaker::Standing;
 use super::endpoint::{Endpoint, SetupError, Target};
 use super::exchange::{Body, Exchange};
 use super::patience::{Limits, Patience};
@@ -21,6 +23,7 @@ use sotto_core::model::{Chunk, Failure, Prompt};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// No wait that we choose ourselves is longer.
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(5);
@@ -90,15 +93,25 @@ impl Inner {
         let prompt = Arc::new(prompt);
         let patience = Patience::begin(&self.limits);
         let mut failures = Vec::new();
-        for (number, target) in self.targets.iter().enumerate() {
-            let trouble = match self.begin_at(target, &prompt, patience.clone()).await {
+        for (number, retries) in self.order() {
+            let target = &self.targets[number];
+            let trouble = match self.begin_at(target, &prompt, retries, patience.clone()).await {
                 Ok((reading, ready, end)) => {
+                    if target.breaker().answered() {
+                        tracing::info!(endpoint = target.shown_url(), "it answers again");
+                    }
                     let inner = Arc::clone(&self);
                     return Ok(Answer { inner, target: number, prompt, reading, ready, end, _place: place });
                 }
                 Err(trouble) => trouble,
             };
             tracing::warn!(endpoint = target.shown_url(), "no answer: {}", trouble.kind());
+            if trouble.is_an_outage() && target.breaker().failed(Instant::now()) && self.targets.len() > 1 {
+                tracing::warn!(
+                    endpoint = target.shown_url(),
+                    "it fails again and again: others are asked first"
+                );
+            }
             failures.push(trouble.failure(target, &prompt));
             if trouble.remedy(self.limits.longest_wait) == Remedy::Nothing {
                 break;
@@ -107,24 +120,45 @@ impl Inner {
         Err(together(&failures))
     }
 
+    /// Who is asked, in which order, and how often again: those that rest come last.
+    fn order(&self) -> Vec<(usize, u32)> {
+        let (now, retries) = (Instant::now(), self.limits.retries);
+        let (mut first, mut last) = (Vec::new(), Vec::new());
+        for (number, target) in self.targets.iter().enumerate() {
+            match target.breaker().standing(now) {
+                Standing::Good => first.push((number, retries)),
+                Standing::OnTrial if self.targets.len() > 1 => first.push((number, 0)),
+                Standing::OnTrial | Standing::Resting => last.push((number, retries)),
+            }
+        }
+        first.extend(last);
+        first
+    }
+
     /// Asks one endpoint as often as it makes sense.
-    async fn begin_at(&self, target: &Target, prompt: &Prompt, patience: Patience) -> Result<Begun, Trouble> {
-        let mut retries = 0;
+    async fn begin_at(
+        &self,
+        target: &Target,
+        prompt: &Prompt,
+        retries: u32,
+        patience: Patience,
+    ) -> Result<Begun, Trouble> {
+        let mut retried = 0;
         loop {
             let trouble = match self.attempt(target, prompt, patience.clone()).await {
                 Ok(begun) => return Ok(begun),
                 Err(trouble) => trouble,
             };
             match trouble.remedy(self.limits.longest_wait) {
-                Remedy::Again(at_least) if retries < self.limits.retries => {
-                    let wait = at_least.saturating_add(jittered(back_off(self.limits.back_off, retries)));
+                Remedy::Again(at_least) if retried < retries => {
+                    let wait = at_least.saturating_add(jittered(back_off(self.limits.back_off, retried)));
                     tracing::debug!(
                         endpoint = target.shown_url(),
                         "asking again in {wait:?}: {}",
                         trouble.kind()
                     );
                     patience.sleep(wait).await?;
-                    retries += 1;
+                    retried += 1;
                 }
                 _ => return Err(trouble),
             }

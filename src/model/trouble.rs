@@ -70,6 +70,11 @@ impl Trouble {
         }
     }
 
+    /// Whether it speaks against the endpoint, rather than against what was asked of it or for how long.
+    pub(super) fn is_an_outage(&self) -> bool {
+        self.recoverable() && !matches!(self, Self::TooLong(_))
+    }
+
     fn recoverable(&self) -> bool {
         match self {
             Self::Status { status, .. } => may_pass(*status),

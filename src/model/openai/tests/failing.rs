@@ -122,6 +122,42 @@ async fn the_next_endpoint_is_asked_in_order_each_with_its_own_key() {
 }
 
 #[tokio::test]
+async fn an_endpoint_that_fails_again_and_again_is_asked_last() {
+    let [main, fallback] = [Server::start().await, Server::start().await];
+    main.reply_by(|_| Reply::status(503, "{}"));
+    fallback.reply_by(|_| Reply::text("Hi"));
+    let model = model(vec![known(&main), known(&fallback)]);
+    for _ in 0..3 {
+        assert_eq!(answer(&model, "Hello").await, (said("Hi"), None));
+    }
+    let tried = requests(&main);
+    for _ in 0..5 {
+        assert_eq!(answer(&model, "Hello").await, (said("Hi"), None));
+    }
+    assert_eq!(requests(&main), tried, "nobody waits for it any more");
+    // But it is not given up: without the other it is asked, and once it answers it is the main one again.
+    fallback.reply_by(|_| Reply::status(400, "{}"));
+    main.reply_by(|_| Reply::text("back"));
+    let asked = requests(&fallback);
+    assert_eq!(answer(&model, "Hello").await, (said("back"), None));
+    assert_eq!(requests(&fallback), asked + 1);
+    assert_eq!(answer(&model, "Hello").await, (said("back"), None));
+    assert_eq!(requests(&fallback), asked + 1);
+}
+
+#[tokio::test]
+async fn what_was_wrong_with_the_question_does_not_speak_against_the_endpoint() {
+    let [main, fallback] = [Server::start().await, Server::start().await];
+    main.reply_by(|_| Reply::status(400, "{}"));
+    fallback.reply_by(|_| Reply::text("Hi"));
+    let model = model(vec![known(&main), known(&fallback)]);
+    for _ in 0..5 {
+        assert_eq!(answer(&model, "Hello").await, (said("Hi"), None));
+    }
+    assert_eq!(requests(&main), 5);
+}
+
+#[tokio::test]
 async fn when_all_fail_each_is_told() {
     let [first, second] = [Server::start().await, Server::start().await];
     first.reply_by(|_| Reply::status(401, "{}"));
