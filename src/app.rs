@@ -128,6 +128,7 @@ impl App {
         let identity = self.config.agent.identity.as_deref().map_or_else(random_identity, str::to_owned);
         let limits = &self.config.limits;
         let options = JoinOptions {
+            shown_url: Some(self.config.livekit.url.shown().to_owned()),
             name: self.config.agent.name.to_string(),
             topic: self.config.room.topic.as_deref().map(str::to_owned),
             limits: StreamLimits {

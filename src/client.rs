@@ -6,6 +6,7 @@
 
 mod ledger;
 
+use crate::address;
 use crate::room::ByteBudget;
 use crate::room::StreamLimits;
 use crate::room::line::Line;
@@ -50,6 +51,8 @@ const REASONING_FEATURES: [&str; 2] = ["reasoning_steps", "reasoning_deltas"];
 /// How to take part.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
+    /// The server's address as it may be shown, if it holds a secret.
+    pub shown_url: Option<String>,
     /// The topic of packets, if they have one; those without any are ours too.
     pub topic: Option<String>,
     /// Whether to ask for the model's thoughts while they come.
@@ -61,7 +64,7 @@ pub struct ClientOptions {
 impl Default for ClientOptions {
     fn default() -> Self {
         let version = format!("sotto-chat/{}", env!("CARGO_PKG_VERSION"));
-        Self { topic: None, reasoning: true, version }
+        Self { shown_url: None, topic: None, reasoning: true, version }
     }
 }
 
@@ -71,9 +74,9 @@ pub enum ClientError {
     /// The server could not be reached, or does not want us.
     #[error("cannot join a room at {url}: {reason}")]
     Connect {
-        /// Where.
+        /// Where, as it may be shown.
         url: String,
-        /// What `livekit` says.
+        /// What `livekit` says, without addresses.
         reason: String,
     },
     /// There is no randomness for ids.
@@ -132,8 +135,10 @@ impl Client {
         let mut room_options = RoomOptions::default();
         room_options.auto_subscribe = false;
         let connected = Room::connect(url, token, room_options).await;
-        let (room, events) = connected
-            .map_err(|error| ClientError::Connect { url: url.to_owned(), reason: error.to_string() })?;
+        let (room, events) = connected.map_err(|error| ClientError::Connect {
+            url: options.shown_url.clone().unwrap_or_else(|| address::shown(url)),
+            reason: address::hidden_in(&error.to_string()),
+        })?;
         let room = Arc::new(room);
         let (outgoing, queue) = mpsc::unbounded_channel();
         let sending = tokio::spawn(send_all(room.clone(), queue, options.topic.clone()));

@@ -78,6 +78,7 @@ pub async fn run(arguments: Arguments, config: Config) -> anyhow::Result<()> {
         JoinToken { room: &room, identity: &identity, name: name.as_deref(), agent: false, ttl: TOKEN_TTL }
             .sign(&config.livekit)?;
     let options = ClientOptions {
+        shown_url: Some(config.livekit.url.shown().to_owned()),
         topic: config.room.topic.as_deref().map(str::to_owned),
         reasoning: !no_reasoning,
         ..ClientOptions::default()

@@ -2,6 +2,7 @@
 
 use super::breaker::Breaker;
 use super::probe::Probe;
+use crate::address;
 use reqwest::Url;
 use reqwest::header::HeaderValue;
 use sotto_core::model::request::{RequestOptions, Switch};
@@ -176,15 +177,10 @@ impl Target {
             return shown.clone();
         }
         let mut url = self.completions.clone();
-        // Both only fail for addresses without a host, which cannot be here.
-        let _ = url.set_username("");
-        let _ = url.set_password(None);
-        url.set_query(None);
-        url.set_fragment(None);
         if let Ok(mut path) = url.path_segments_mut() {
             path.pop().pop();
         }
-        url.to_string()
+        address::without_secrets(url)
     }
 
     /// What people in the room may know it by.

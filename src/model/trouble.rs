@@ -4,6 +4,7 @@
 //! never what people said: a message of the endpoint's own is passed on only if it does not repeat the conversation.
 
 use super::endpoint::Target;
+use crate::address;
 use sotto_core::model::{Failure, Message, Prompt, StreamError};
 use std::fmt;
 use std::time::Duration;
@@ -232,12 +233,11 @@ pub(super) fn crowded(waited: Duration) -> Failure {
 fn quotable(message: &str, target: &Target, prompt: &Prompt) -> Option<String> {
     // The key goes first: cut in two it would not be found.
     let key = target.endpoint.key.as_ref();
-    let masked = key.map_or_else(|| message.to_owned(), |key| message.replace(key.reveal(), "***"));
-    let host = target.completions.host_str().unwrap_or_default();
-    let is_address = |word: &str| word.contains("://") || (!host.is_empty() && word.contains(host));
-    let words = masked.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
-    let words = words.map(|word| if is_address(word) { "***" } else { word });
-    let shown: String = words.collect::<Vec<_>>().join(" ").chars().take(MESSAGE_CHARS).collect();
+    let masked = key.map_or_else(|| message.to_owned(), |key| message.replace(key.reveal(), address::HIDDEN));
+    let hidden = address::hidden_in(&masked);
+    let host = target.completions.host_str().filter(|host| !host.is_empty());
+    let hidden = host.map_or_else(|| hidden.clone(), |host| hidden.replace(host, address::HIDDEN));
+    let shown: String = hidden.chars().take(MESSAGE_CHARS).collect();
     (!shown.is_empty() && !repeats(&shown, prompt)).then_some(shown)
 }
 
