@@ -84,6 +84,13 @@ impl Delivery {
         }
     }
 
+    /// Tells why something that someone sent was not taken in. The words are our own and few, so they need no budget: that it is
+    /// used up may be the very reason.
+    pub(super) fn refuse(&mut self, from: &str, reason: String, for_now: bool) {
+        let event = RoomEvent::Refused { from: from.to_owned(), reason, for_now };
+        self.hand_over_reserved(from, self.budget.reservation(), event);
+    }
+
     /// Whether there is something to tell that found no room.
     pub(super) fn is_behind(&self) -> bool {
         !self.news.is_empty() || !self.dropped.is_empty()

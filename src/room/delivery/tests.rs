@@ -117,3 +117,17 @@ async fn nothing_is_kept_for_a_session_that_is_gone() {
     drop(events);
     delivery.close("done".to_owned()).await;
 }
+
+#[tokio::test]
+async fn why_something_was_refused_is_told_even_when_the_budget_is_used_up() {
+    let (mut delivery, mut events) = delivery(0);
+    delivery.refuse("anna", "too much at once".to_owned(), true);
+    let refused =
+        RoomEvent::Refused { from: "anna".to_owned(), reason: "too much at once".to_owned(), for_now: true };
+    assert_eq!(events.recv().await, Some(refused));
+    // But not without end.
+    for _ in 0..2 * SHARE {
+        delivery.refuse("anna", "too much at once".to_owned(), true);
+    }
+    assert!(delivery.is_behind());
+}
