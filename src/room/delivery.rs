@@ -63,15 +63,7 @@ impl Delivery {
         self.catch_up_now();
     }
 
-    /// Hands over what someone sent, of so many bytes.
-    pub(super) fn hand_over(&mut self, from: &str, bytes: usize, event: RoomEvent) {
-        match self.budget.reserve(bytes) {
-            Some(reserved) => self.hand_over_reserved(from, reserved, event),
-            None => self.drop_one(from),
-        }
-    }
-
-    /// Hands over what someone sent and what is reserved already.
+    /// Hands over what someone sent, with what it holds of the budget.
     pub(super) fn hand_over_reserved(&mut self, from: &str, reserved: Reservation, event: RoomEvent) {
         self.catch_up_now();
         // What was dropped is told before anything new of the same sender.
