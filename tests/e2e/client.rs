@@ -207,7 +207,11 @@ pub(crate) async fn whoever_was_not_announced_is_no_agent() {
     mallory.room.local_participant().send_bytes(also_forged, options).await.expect("mallory can send");
 
     let agent = Agent::join(&server, &room, AGENT).await;
-    meets_agent(&mut client).await;
+    happens(&mut client, "an agent", |event| match event {
+        Event::Received(envelope) => panic!("nobody was announced, and yet: {envelope:?}"),
+        event => matches!(event, Event::AgentHere { .. }).then_some(()),
+    })
+    .await;
     agent.sends(-1, None, sentence("It is me.")).await;
     assert_eq!(receives(&mut client).await.body, sentence("It is me."));
     client.leave().await;
