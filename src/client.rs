@@ -285,10 +285,8 @@ impl Client {
                 self.announced(&participant);
             }
             RoomEvent::ParticipantDisconnected(participant) => self.gone(participant.identity().as_str()),
-            RoomEvent::DataReceived { payload, topic, participant, .. } => {
-                if self.is_ours(topic.as_deref()) {
-                    self.packet(participant, payload);
-                }
+            RoomEvent::DataReceived { payload, topic, participant, .. } if self.is_ours(topic.as_deref()) => {
+                self.packet(participant, payload);
             }
             // Streams are put together from their packets: the SDK's readers do not keep their place among packets.
             RoomEvent::ByteStreamOpened { reader, .. } => {

@@ -143,22 +143,22 @@ impl Inner {
         retries: u32,
         patience: Patience,
     ) -> Result<Begun, Trouble> {
-        let mut retried = 0;
+        let mut attempt = 0;
         loop {
             let trouble = match self.attempt(target, prompt, patience.clone()).await {
                 Ok(begun) => return Ok(begun),
                 Err(trouble) => trouble,
             };
             match trouble.remedy(self.limits.longest_wait) {
-                Remedy::Again(at_least) if retried < retries => {
-                    let wait = at_least.saturating_add(jittered(back_off(self.limits.back_off, retried)));
+                Remedy::Again(at_least) if attempt < retries => {
+                    let wait = at_least.saturating_add(jittered(back_off(self.limits.back_off, attempt)));
                     tracing::debug!(
                         endpoint = target.shown_url(),
                         "asking again in {wait:?}: {}",
                         trouble.kind()
                     );
                     patience.sleep(wait).await?;
-                    retried += 1;
+                    attempt += 1;
                 }
                 _ => return Err(trouble),
             }

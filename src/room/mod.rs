@@ -301,13 +301,13 @@ mod tests {
         // Nobody listens on port 1.
         let options =
             JoinOptions::new("ws://me:s3cret@127.0.0.1:1/path?token=s3cret", access(), "room", "agent");
-        let told = join(options).await.err().expect("nobody is there").to_string();
+        let told = join(options).await.expect_err("nobody is there").to_string();
         assert!(told.contains("ws://127.0.0.1:1/path") && !told.contains("s3cret"), "{told}");
         let options = JoinOptions {
             shown_url: Some("ws://127.0.0.1:1/${TENANT}".to_owned()),
             ..JoinOptions::new("ws://127.0.0.1:1/s3cret", access(), "room", "agent")
         };
-        let told = join(options).await.err().expect("nobody is there").to_string();
+        let told = join(options).await.expect_err("nobody is there").to_string();
         assert!(told.contains("${TENANT}") && !told.contains("s3cret"), "{told}");
     }
 }

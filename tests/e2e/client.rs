@@ -255,8 +255,7 @@ pub(crate) async fn what_others_ask_is_overheard() {
             .await,
         );
     }
-    let expected = ["One?", long.trim_end(), "Three?"].map(|text| ("bob".to_owned(), text.to_owned()));
-    heard.iter_mut().for_each(|(_, text)| text.truncate(text.trim_end().len()));
+    let expected = ["One?", &long, "Three?"].map(|text| ("bob".to_owned(), text.to_owned()));
     assert_eq!(heard, expected);
     client.leave().await;
 }

@@ -27,12 +27,11 @@ fn read<'a>(starts_inside: bool, pieces: impl Iterator<Item = &'a [u8]>) -> Chun
 
 /// One event for each piece of the text; the pieces are separated by a zero byte.
 fn as_events(content: &[u8]) -> Vec<u8> {
-    let mut body = String::new();
-    for piece in content.split(|&byte| byte == 0) {
+    let events = content.split(|&byte| byte == 0).map(|piece| {
         let piece = serde_json::Value::from(String::from_utf8_lossy(piece));
-        body += &format!("data: {{\"choices\":[{{\"delta\":{{\"content\":{piece}}}}}]}}\n\n");
-    }
-    (body + "data: [DONE]\n\n").into_bytes()
+        format!("data: {{\"choices\":[{{\"delta\":{{\"content\":{piece}}}}}]}}\n\n")
+    });
+    events.chain(["data: [DONE]\n\n".to_owned()]).collect::<String>().into_bytes()
 }
 
 pub(crate) fn check(input: &[u8]) {
