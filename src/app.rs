@@ -80,11 +80,7 @@ impl App {
         metrics.also_show("room_events", "What rooms dropped, refused or failed to do, by kind", move || {
             of_rooms.all()
         });
-        let ports = Ports {
-            model,
-            tools: Arc::new(built_in(&config.tools)),
-            metrics: Arc::new(metrics),
-        };
+        let ports = Ports { model, tools: Arc::new(built_in(&config.tools)), metrics: Arc::new(metrics) };
         let budget = ByteBudget::new(INCOMING_BYTES);
         let health = watch::channel(Health::Connecting).0;
         Ok(Self { config, ports, store: OnceCell::new(), endpoints, budget, counts, health })
@@ -185,6 +181,7 @@ impl App {
         let identity = self.config.agent.identity.as_deref().map_or_else(random_identity, str::to_owned);
         let limits = &self.config.limits;
         let options = JoinOptions {
+            shown_url: Some(self.config.livekit.url.shown().to_owned()),
             name: self.config.agent.name.to_string(),
             topic: self.config.room.topic.as_deref().map(str::to_owned),
             limits: StreamLimits {
@@ -344,6 +341,7 @@ fn open_ai(model: &config::Model) -> Result<OpenAi, SetupError> {
         total: model.total_timeout,
         retries: model.retries,
         max_concurrent: model.max_concurrent,
+        in_queue: model.queue_timeout,
         ..Limits::default()
     };
     OpenAi::new(endpoints, limits)

@@ -5,14 +5,18 @@
 //! alone; it never prints, and never decides what an answer means.
 
 mod ledger;
+mod overheard;
+mod sending;
 
+use crate::address;
 use crate::room::ByteBudget;
 use crate::room::StreamLimits;
 use crate::room::line::Line;
 use crate::room::streams::{Content, Progress, Streams};
 use ledger::{Ledger, Receipt};
-use livekit::prelude::{DataPacket, RemoteParticipant, RoomEvent, RoomOptions};
-use livekit::{ConnectionState, DisconnectReason, ParticipantKind, ParticipantState, Room, SendByteOptions};
+use livekit::prelude::{RemoteParticipant, RoomEvent, RoomOptions};
+use livekit::{ConnectionState, DisconnectReason, ParticipantKind, ParticipantState, Room};
+use overheard::Overheard;
 use sotto_core::ids::{Ids, Kind};
 use sotto_core::wire::body::{
     Body, Configuration, ControlStop, ControlVariation, StopType, UserMessage, VariationMode,
@@ -27,8 +31,6 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// Envelopes up to this size go as one packet, larger ones as a byte stream.
-const LARGEST_PACKET: usize = 15_000;
 const ENVELOPE_TOPIC: &str = "envelope";
 /// How large an envelope of an agent may be: an agent is trusted with more than a stranger.
 const LARGEST_ENVELOPE: usize = 16 << 20;
@@ -50,6 +52,8 @@ const REASONING_FEATURES: [&str; 2] = ["reasoning_steps", "reasoning_deltas"];
 /// How to take part.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
+    /// The server's address as it may be shown, if it holds a secret.
+    pub shown_url: Option<String>,
     /// The topic of packets, if they have one; those without any are ours too.
     pub topic: Option<String>,
     /// Whether to ask for the model's thoughts while they come.
@@ -61,7 +65,7 @@ pub struct ClientOptions {
 impl Default for ClientOptions {
     fn default() -> Self {
         let version = format!("sotto-chat/{}", env!("CARGO_PKG_VERSION"));
-        Self { topic: None, reasoning: true, version }
+        Self { shown_url: None, topic: None, reasoning: true, version }
     }
 }
 
@@ -71,9 +75,9 @@ pub enum ClientError {
     /// The server could not be reached, or does not want us.
     #[error("cannot join a room at {url}: {reason}")]
     Connect {
-        /// Where.
+        /// Where, as it may be shown.
         url: String,
-        /// What `livekit` says.
+        /// What `livekit` says, without addresses.
         reason: String,
     },
     /// There is no randomness for ids.
@@ -96,6 +100,13 @@ pub enum Event {
     },
     /// An agent sent this.
     Received(Box<Envelope>),
+    /// Somebody else asks the agent something, and lets us know.
+    Overheard {
+        /// Their name, else their identity.
+        who: String,
+        /// What they ask.
+        text: String,
+    },
     /// The connection is lost and being restored.
     Reconnecting,
     /// The connection is back, and what was missed has been asked for.
@@ -121,6 +132,9 @@ pub struct Client {
     agents: BTreeSet<String>,
     /// Those of them that can hear us.
     hearing: BTreeSet<String>,
+    /// Something came before any agent was announced: it may have been the agent's.
+    may_have_missed: bool,
+    overheard: Overheard,
     ready: VecDeque<Event>,
 }
 
@@ -132,11 +146,13 @@ impl Client {
         let mut room_options = RoomOptions::default();
         room_options.auto_subscribe = false;
         let connected = Room::connect(url, token, room_options).await;
-        let (room, events) = connected
-            .map_err(|error| ClientError::Connect { url: url.to_owned(), reason: error.to_string() })?;
+        let (room, events) = connected.map_err(|error| ClientError::Connect {
+            url: options.shown_url.clone().unwrap_or_else(|| address::shown(url)),
+            reason: address::hidden_in(&error.to_string()),
+        })?;
         let room = Arc::new(room);
         let (outgoing, queue) = mpsc::unbounded_channel();
-        let sending = tokio::spawn(send_all(room.clone(), queue, options.topic.clone()));
+        let sending = tokio::spawn(sending::send_all(room.clone(), queue, options.topic.clone()));
         Ok(Self {
             ledger: Ledger::new(room.name()),
             room,
@@ -149,6 +165,8 @@ impl Client {
             line: Line::default(),
             agents: BTreeSet::new(),
             hearing: BTreeSet::new(),
+            may_have_missed: false,
+            overheard: Overheard::default(),
             ready: VecDeque::new(),
         })
     }
@@ -267,13 +285,8 @@ impl Client {
                 self.announced(&participant);
             }
             RoomEvent::ParticipantDisconnected(participant) => self.gone(participant.identity().as_str()),
-            RoomEvent::DataReceived { payload, topic, participant, .. } => {
-                let from_agent = participant.map_or(self.agents.is_empty(), |participant| {
-                    participant.kind() == ParticipantKind::Agent
-                });
-                if from_agent && self.is_ours(topic.as_deref()) {
-                    self.line.join(Arc::unwrap_or_clone(payload));
-                }
+            RoomEvent::DataReceived { payload, topic, participant, .. } if self.is_ours(topic.as_deref()) => {
+                self.packet(participant, payload);
             }
             // Streams are put together from their packets: the SDK's readers do not keep their place among packets.
             RoomEvent::ByteStreamOpened { reader, .. } => {
@@ -292,7 +305,11 @@ impl Client {
                 for (_, _, refusal) in self.streams.expire(now) {
                     tracing::warn!("a large message of the agent is lost: {}", refusal.reason);
                 }
-                if header.topic == ENVELOPE_TOPIC && self.is_agent(&from) {
+                let Some(sender) = self.sender(&from) else { return };
+                if sender.kind() != ParticipantKind::Agent {
+                    let text = self.overheard.header(&from, header, now);
+                    self.overhear(&sender, text);
+                } else if header.topic == ENVELOPE_TOPIC {
                     let stream = header.stream_id.clone();
                     self.line.expect((from.clone(), stream.clone()), now + STREAM_PATIENCE);
                     let progress = self.streams.header(&from, header, now);
@@ -303,6 +320,8 @@ impl Client {
             RoomEvent::StreamChunkReceived { chunk, participant_identity: from } => {
                 let progress = self.streams.chunk(&from, &chunk, Instant::now());
                 self.advance(&from, &chunk.stream_id, progress);
+                let text = self.overheard.chunk(&from, &chunk, Instant::now());
+                self.overhear_from(&from, text);
             }
             #[allow(deprecated)]
             RoomEvent::StreamTrailerReceived { trailer, participant_identity: from } => {
@@ -310,6 +329,8 @@ impl Client {
                 self.advance(&from, &trailer.stream_id, progress);
                 // Whatever it was, nothing more comes of it.
                 self.line.give_up(|(sender, stream)| *sender == from && *stream == trailer.stream_id);
+                let text = self.overheard.trailer(&from, &trailer);
+                self.overhear_from(&from, text);
             }
             RoomEvent::Reconnecting => self.ready.push_back(Event::Reconnecting),
             RoomEvent::Reconnected => {
@@ -340,6 +361,7 @@ impl Client {
 
     fn gone(&mut self, identity: &str) {
         self.streams.forget(identity);
+        self.overheard.gone(identity);
         self.line.give_up(|(sender, _)| sender == identity);
         if self.agents.remove(identity) {
             self.ledger.agent_changed();
@@ -358,11 +380,12 @@ impl Client {
     }
 
     fn configure(&mut self) {
+        let missed = std::mem::take(&mut self.may_have_missed);
         let wanted = |feature: &&str| self.options.reasoning || !REASONING_FEATURES.contains(feature);
         let features = FEATURES.iter().filter(|feature| wanted(feature)).map(|&feature| feature.to_owned());
         self.send(Body::Configuration(Configuration {
             conversation_id: Some(self.room.name()),
-            last_sequence_seen: self.ledger.last_sequence_seen(),
+            last_sequence_seen: self.ledger.last_sequence_seen().or(missed.then_some(0)),
             client_version: Some(self.options.version.clone()),
             features: Some(features.collect()),
             ..Configuration::default()
@@ -396,12 +419,38 @@ impl Client {
         }
     }
 
-    /// Whoever is not announced yet may be an agent, unless there is one.
-    fn is_agent(&self, identity: &str) -> bool {
-        match self.room.remote_participants().get(&identity.into()) {
-            Some(participant) => participant.kind() == ParticipantKind::Agent,
-            None => self.agents.is_empty(),
+    /// Whoever is not announced could be anybody: not one to be believed.
+    fn sender(&mut self, identity: &str) -> Option<RemoteParticipant> {
+        let sender = self.room.remote_participants().remove(&identity.into());
+        self.may_have_missed |= sender.is_none() && self.agents.is_empty();
+        sender
+    }
+
+    fn packet(&mut self, sender: Option<RemoteParticipant>, payload: Arc<Vec<u8>>) {
+        match sender {
+            None => self.may_have_missed |= self.agents.is_empty(),
+            Some(sender) if sender.kind() == ParticipantKind::Agent => {
+                self.line.join(Arc::unwrap_or_clone(payload));
+            }
+            Some(sender) => {
+                let text = self.overheard.packet(sender.identity().as_str(), &payload);
+                self.overhear(&sender, text);
+            }
         }
+    }
+
+    fn overhear_from(&mut self, identity: &str, text: Option<String>) {
+        if text.is_some()
+            && let Some(sender) = self.sender(identity)
+        {
+            self.overhear(&sender, text);
+        }
+    }
+
+    fn overhear(&mut self, sender: &RemoteParticipant, text: Option<String>) {
+        let name = sender.name();
+        let who = if name.trim().is_empty() { sender.identity().to_string() } else { name };
+        self.ready.extend(text.map(|text| Event::Overheard { who, text }));
     }
 
     fn is_ours(&self, topic: Option<&str>) -> bool {
@@ -418,24 +467,6 @@ impl Drop for Client {
         if let Ok(runtime) = Handle::try_current() {
             let room = self.room.clone();
             runtime.spawn(async move { room.close().await });
-        }
-    }
-}
-
-/// Sends one after the other. What fails is sent again after the reconnect that follows, if it matters.
-async fn send_all(room: Arc<Room>, mut queue: mpsc::UnboundedReceiver<Vec<u8>>, topic: Option<String>) {
-    while let Some(bytes) = queue.recv().await {
-        let participant = room.local_participant();
-        let sent = if bytes.len() <= LARGEST_PACKET {
-            let packet =
-                DataPacket { payload: bytes, topic: topic.clone(), reliable: true, ..DataPacket::default() };
-            participant.publish_data(packet).await.map_err(|error| error.to_string())
-        } else {
-            let options = SendByteOptions::new_with_topic(ENVELOPE_TOPIC).with_compress(false);
-            participant.send_bytes(bytes, options).await.map(drop).map_err(|error| error.to_string())
-        };
-        if let Err(error) = sent {
-            tracing::warn!("a message could not be sent: {error}");
         }
     }
 }

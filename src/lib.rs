@@ -15,12 +15,14 @@
 //! | [`store`] | where conversations are kept |
 //! | [`http`] | health and metrics for whoever watches the process |
 //! | [`telemetry`] | what is written to the log and what is counted |
+//! | `address` | addresses as they may be shown |
 //! | [`tls`] | whom we trust on encrypted connections, and whose cryptography does the work |
 //!
 //! Dependencies point downwards: `cli` uses `app`, `app` uses the others; `session` knows the ports alone; the adapters
 //! (`room`, `model`, `tools`, `store`) implement ports and know neither each other nor the session. `client` is no part of the agent; it borrows the
 //! reading of streams from `room`.
 
+mod address;
 pub mod app;
 pub mod cli;
 pub mod client;

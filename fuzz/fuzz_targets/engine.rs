@@ -1,19 +1,6 @@
 #![no_main]
-//! Any people, any model and any store, in any order: the rules of a conversation hold. The first byte chooses the
-//! settings, each four bytes that follow are one action; see `world.rs`, which looks at every output.
 
-extern crate sotto_core;
+#[path = "../../crates/core/tests/replay/engine.rs"]
+mod engine;
 
-#[path = "../../crates/core/src/engine/tests/shelf.rs"]
-mod shelf;
-#[path = "../../crates/core/src/engine/tests/world.rs"]
-mod world;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let Some((&choice, actions)) = bytes.split_first() else { return };
-    let mut world = world::World::new(world::settings(choice), choice);
-    for action in actions.as_chunks().0 {
-        world.act(*action);
-    }
-    world.settle();
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| engine::check(bytes));

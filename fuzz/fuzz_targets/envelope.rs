@@ -1,16 +1,6 @@
 #![no_main]
-//! Any bytes are an envelope or malformed; what could be read can be written, and is then read as the same.
 
-use sotto_core::wire::{Limits, decode, encode};
+#[path = "../../crates/core/tests/replay/envelope.rs"]
+mod envelope;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let limits = Limits::default();
-    if let Ok(envelope) = decode(bytes, &limits) {
-        let written = encode(&envelope);
-        // Base64 and larger floats may take it over a limit, which is not what is asked here.
-        let roomy =
-            Limits { bytes: usize::MAX, content_bytes: usize::MAX, keys: usize::MAX, depth: usize::MAX };
-        let read = decode(&written, &roomy).expect("what we write is readable");
-        assert_eq!(encode(&read), written);
-    }
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| envelope::check(bytes));

@@ -34,7 +34,7 @@ const PATIENCE_SECONDS: u64 = 300;
 
 /// Talk to the agent of a room, in this terminal.
 ///
-/// Thoughts are shown as they come, then the answer sentence by sentence, with the tools that were used. Ctrl-C stops an
+/// What others in the room ask is shown too, as far as they let everyone know. Thoughts are shown as they come, then the answer sentence by sentence, with the tools that were used. Ctrl-C stops an
 /// answer; when nothing is running, it leaves. /help lists the commands.
 ///
 /// Without a terminal it reads questions line by line, waits for each answer and prints plain text, so that it can be
@@ -78,6 +78,7 @@ pub async fn run(arguments: Arguments, config: Config) -> anyhow::Result<()> {
         JoinToken { room: &room, identity: &identity, name: name.as_deref(), agent: false, ttl: TOKEN_TTL }
             .sign(&config.livekit)?;
     let options = ClientOptions {
+        shown_url: Some(config.livekit.url.shown().to_owned()),
         topic: config.room.topic.as_deref().map(str::to_owned),
         reasoning: !no_reasoning,
         ..ClientOptions::default()

@@ -1,5 +1,6 @@
 //! `sotto check`: does everything that is configured work? Tries each part for real and says what to do where it does not.
 
+use crate::address;
 use crate::app::App;
 use crate::config::{Config, Endpoint};
 use crate::model::Probe;
@@ -109,7 +110,7 @@ async fn livekit(config: &Config) -> Finding {
             Value::Null,
         ),
         Ok(Err(error)) => {
-            let text = error.to_string();
+            let text = address::hidden_in(&error.to_string());
             let remedy = if text.contains("401") {
                 "the key is refused: check LIVEKIT_API_KEY and LIVEKIT_API_SECRET"
             } else {

@@ -1,11 +1,14 @@
 //! An endpoint: where it is, how it is asked, and what is known of it.
 
+use super::breaker::Breaker;
 use super::probe::Probe;
+use crate::address;
 use reqwest::Url;
 use reqwest::header::HeaderValue;
 use sotto_core::model::request::{RequestOptions, Switch};
 use sotto_core::model::style;
 use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use thiserror::Error;
 use tokio::sync::OnceCell;
 
@@ -83,6 +86,7 @@ pub(super) struct Target {
     pub(super) authorization: Option<HeaderValue>,
     /// What asking it has shown, once that was done.
     pub(super) probe: OnceCell<Probe>,
+    breaker: Mutex<Breaker>,
     is_main: bool,
 }
 
@@ -109,9 +113,15 @@ impl Target {
             completions,
             authorization: authorization.transpose()?,
             probe: OnceCell::new(),
+            breaker: Mutex::default(),
             is_main,
             endpoint,
         })
+    }
+
+    /// How it has answered lately.
+    pub(super) fn breaker(&self) -> MutexGuard<'_, Breaker> {
+        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What goes into each request, with what was found out.
@@ -167,15 +177,15 @@ impl Target {
             return shown.clone();
         }
         let mut url = self.completions.clone();
-        // Both only fail for addresses without a host, which cannot be here.
-        let _ = url.set_username("");
-        let _ = url.set_password(None);
-        url.set_query(None);
-        url.set_fragment(None);
         if let Ok(mut path) = url.path_segments_mut() {
             path.pop().pop();
         }
-        url.to_string()
+        address::without_secrets(url)
+    }
+
+    /// What people in the room may know it by.
+    pub(super) fn name_for_users(&self) -> &'static str {
+        if self.is_main { "the model endpoint" } else { "the fallback endpoint" }
     }
 
     /// What the settings for address, name and key are called.

@@ -9,11 +9,13 @@
 //! | `patience` | limits, and the clock of one answer |
 //! | `trouble` | what can go wrong, what to do about it, and the words for it |
 //! | `queue` | so many at once, the others in order |
+//! | `breaker` | which endpoints are not worth asking first, for a while |
 //! | `probe` | what an endpoint does, found out by asking |
 //! | `demo` | the built-in model that needs nothing |
 //!
 //! Never logs or reports what people said, and never sends one endpoint's key to another.
 
+mod breaker;
 mod demo;
 mod endpoint;
 mod exchange;

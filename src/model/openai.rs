@@ -1,17 +1,19 @@
 //! OpenAI-compatible endpoints: the port [`Model`] over HTTP.
 //!
 //! The answer to one prompt has two phases. **Before the first token** nothing was heard by anybody, so everything may
-//! be tried: an endpoint is asked again after what may pass, then the next endpoint is asked. **After it** a failure is
+//! be tried: an endpoint is asked again after what may pass, then the next endpoint is asked; one that fails again and
+//! again is left for the last. **After it** a failure is
 //! final. All of it, the queue included, is inside the stream that is handed out: dropping that ends it and closes the
 //! connection. Nothing here parses what comes (the core does) and nothing here logs what was said.
 
+use super::breaker::Standing;
 use super::endpoint::{Endpoint, SetupError, Target};
 use super::exchange::{Body, Exchange};
 use super::patience::{Limits, Patience};
 use super::probe::{self, Probe};
-use super::queue::{Place, Queue};
+use super::queue::{Crowded, Place, Queue};
 use super::reading::Reading;
-use super::trouble::{Remedy, Trouble, together};
+use super::trouble::{self, Remedy, Trouble, together};
 use crate::ports::Model;
 use futures_util::future::join_all;
 use futures_util::stream::{self, BoxStream};
@@ -21,6 +23,7 @@ use sotto_core::model::{Chunk, Failure, Prompt};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// No wait that we choose ourselves is longer.
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(5);
@@ -59,7 +62,7 @@ impl OpenAi {
             endpoints.into_iter().enumerate().map(|(number, endpoint)| Target::new(endpoint, number == 0));
         let targets = targets.collect::<Result<_, _>>()?;
         let exchange = Exchange::new(limits.connect).map_err(SetupError::Client)?;
-        let queue = Queue::new(limits.max_concurrent);
+        let queue = Queue::new(limits.max_concurrent, limits.in_queue);
         Ok(Self { inner: Arc::new(Inner { exchange, targets, limits, queue }) })
     }
 
@@ -67,7 +70,7 @@ impl OpenAi {
     pub async fn probe(&self) -> Vec<Result<Probe, Failure>> {
         let probes = self.inner.targets.iter().map(|target| async {
             let found = self.inner.probe(target, Patience::begin(&self.inner.limits)).await;
-            found.copied().map_err(|trouble| trouble.failure(target, &probe::question(true)))
+            found.copied().map_err(|trouble| trouble.failure_in_detail(target, &probe::question(true)))
         });
         join_all(probes).await
     }
@@ -83,19 +86,32 @@ impl Model for OpenAi {
 impl Inner {
     /// Everything up to the first token.
     async fn begin(self: Arc<Self>, prompt: Prompt) -> Result<Answer, Failure> {
-        let place = self.queue.enter().await;
+        let place = self.queue.enter().await.map_err(|Crowded| {
+            tracing::warn!("no place in the queue within {:?}", self.limits.in_queue);
+            trouble::crowded(self.limits.in_queue)
+        })?;
         let prompt = Arc::new(prompt);
         let patience = Patience::begin(&self.limits);
         let mut failures = Vec::new();
-        for (number, target) in self.targets.iter().enumerate() {
-            let trouble = match self.begin_at(target, &prompt, patience.clone()).await {
+        for (number, retries) in self.order() {
+            let target = &self.targets[number];
+            let trouble = match self.begin_at(target, &prompt, retries, patience.clone()).await {
                 Ok((reading, ready, end)) => {
+                    if target.breaker().answered() {
+                        tracing::info!(endpoint = target.shown_url(), "it answers again");
+                    }
                     let inner = Arc::clone(&self);
                     return Ok(Answer { inner, target: number, prompt, reading, ready, end, _place: place });
                 }
                 Err(trouble) => trouble,
             };
             tracing::warn!(endpoint = target.shown_url(), "no answer: {}", trouble.kind());
+            if trouble.is_an_outage() && target.breaker().failed(Instant::now()) && self.targets.len() > 1 {
+                tracing::warn!(
+                    endpoint = target.shown_url(),
+                    "it fails again and again: others are asked first"
+                );
+            }
             failures.push(trouble.failure(target, &prompt));
             if trouble.remedy(self.limits.longest_wait) == Remedy::Nothing {
                 break;
@@ -104,24 +120,45 @@ impl Inner {
         Err(together(&failures))
     }
 
+    /// Who is asked, in which order, and how often again: those that rest come last.
+    fn order(&self) -> Vec<(usize, u32)> {
+        let (now, retries) = (Instant::now(), self.limits.retries);
+        let (mut first, mut last) = (Vec::new(), Vec::new());
+        for (number, target) in self.targets.iter().enumerate() {
+            match target.breaker().standing(now) {
+                Standing::Good => first.push((number, retries)),
+                Standing::OnTrial if self.targets.len() > 1 => first.push((number, 0)),
+                Standing::OnTrial | Standing::Resting => last.push((number, retries)),
+            }
+        }
+        first.extend(last);
+        first
+    }
+
     /// Asks one endpoint as often as it makes sense.
-    async fn begin_at(&self, target: &Target, prompt: &Prompt, patience: Patience) -> Result<Begun, Trouble> {
-        let mut retries = 0;
+    async fn begin_at(
+        &self,
+        target: &Target,
+        prompt: &Prompt,
+        retries: u32,
+        patience: Patience,
+    ) -> Result<Begun, Trouble> {
+        let mut attempt = 0;
         loop {
             let trouble = match self.attempt(target, prompt, patience.clone()).await {
                 Ok(begun) => return Ok(begun),
                 Err(trouble) => trouble,
             };
             match trouble.remedy(self.limits.longest_wait) {
-                Remedy::Again(at_least) if retries < self.limits.retries => {
-                    let wait = at_least.saturating_add(jittered(back_off(self.limits.back_off, retries)));
+                Remedy::Again(at_least) if attempt < retries => {
+                    let wait = at_least.saturating_add(jittered(back_off(self.limits.back_off, attempt)));
                     tracing::debug!(
                         endpoint = target.shown_url(),
                         "asking again in {wait:?}: {}",
                         trouble.kind()
                     );
                     patience.sleep(wait).await?;
-                    retries += 1;
+                    attempt += 1;
                 }
                 _ => return Err(trouble),
             }

@@ -27,6 +27,8 @@ pub struct Limits {
     pub longest_wait: Duration,
     /// How many answers may be under way at once; the others wait their turn.
     pub max_concurrent: usize,
+    /// How long one may wait for its turn.
+    pub in_queue: Duration,
 }
 
 impl Default for Limits {
@@ -40,6 +42,7 @@ impl Default for Limits {
             back_off: Duration::from_millis(250),
             longest_wait: Duration::from_secs(10),
             max_concurrent: 64,
+            in_queue: Duration::from_secs(60),
         }
     }
 }

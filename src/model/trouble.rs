@@ -1,9 +1,10 @@
 //! What can go wrong between us and an endpoint: whether to try again, and the words for it.
 //!
-//! The words go to users and say what to do. They never hold a key, and never what people said: a message of the
-//! endpoint's own is passed on only if it does not repeat the conversation.
+//! The words go to everyone in the room and say what to do. They never hold a key or an address (the log has that), and
+//! never what people said: a message of the endpoint's own is passed on only if it does not repeat the conversation.
 
-use super::endpoint::{Key, Target};
+use super::endpoint::Target;
+use crate::address;
 use sotto_core::model::{Failure, Message, Prompt, StreamError};
 use std::fmt;
 use std::time::Duration;
@@ -70,6 +71,11 @@ impl Trouble {
         }
     }
 
+    /// Whether it speaks against the endpoint, rather than against what was asked of it or for how long.
+    pub(super) fn is_an_outage(&self) -> bool {
+        self.recoverable() && !matches!(self, Self::TooLong(_))
+    }
+
     fn recoverable(&self) -> bool {
         match self {
             Self::Status { status, .. } => may_pass(*status),
@@ -93,87 +99,84 @@ impl Trouble {
         }
     }
 
-    /// For the user.
+    /// For the people in the room: what happened and what to do, and nothing about where the endpoint is.
     pub(super) fn failure(&self, target: &Target, prompt: &Prompt) -> Failure {
-        let at = target.shown_url();
+        let who = target.name_for_users();
         let [url, name, key] = target.setting_names();
-        let quote = |message: &str| quotable(message, target.endpoint.key.as_ref(), prompt);
+        let quote = |message: &str| quotable(message, target, prompt);
         let quoted = |message: &Option<String>| {
             message.as_deref().and_then(quote).map_or_else(String::new, |message| format!(": {message}"))
         };
         let message = match self {
-            Self::Unreachable(detail) => {
-                format!("the model endpoint cannot be reached ({detail}); is it running at {at}? Check {url}")
+            Self::Unreachable(_) => {
+                format!("{who} cannot be reached; try again in a moment, or check that it runs, and {url}")
             }
-            Self::Broken(detail) => {
-                format!("the connection to the model endpoint {at} broke ({detail}); try again")
-            }
+            Self::Broken(_) => format!("the connection to {who} broke; try again"),
             Self::Status { status: status @ (401 | 403), .. } if target.endpoint.key.is_none() => {
-                format!("the model endpoint {at} asks for a key (HTTP {status}); set {key}")
+                format!("{who} asks for a key (HTTP {status}); set {key}")
             }
             Self::Status { status: status @ (401 | 403), .. } => {
-                format!("the model endpoint {at} refused the key (HTTP {status}); check {key}")
+                format!("{who} refused the key (HTTP {status}); check {key}")
             }
             Self::Status { status: 404, message, .. } => format!(
-                "the model endpoint {at} has no model {model:?}, or is not at this address (HTTP 404){said}; check \
-                 {name}, and that {url} ends in /v1",
+                "{who} has no model {model:?}, or is not at its address (HTTP 404){said}; check {name}, and that {url} \
+                 ends in /v1",
                 model = target.endpoint.request.model,
                 said = quoted(message)
             ),
             Self::Status { status: status @ 300..=399, .. } => {
-                format!("the model endpoint {at} has moved (HTTP {status}); set {url} to its new address")
+                format!("{who} has moved (HTTP {status}); set {url} to its new address")
             }
             Self::Status { status: 429, retry_after, .. } => {
                 let when =
                     retry_after.map_or_else(|| "later".to_owned(), |wait| format!("in {}", seconds(wait)));
-                format!("the model endpoint {at} has too many requests (HTTP 429); try again {when}")
+                format!("{who} has too many requests (HTTP 429); try again {when}")
             }
             Self::Status { status: 503, .. } => {
-                format!(
-                    "the model endpoint {at} is not ready or overloaded (HTTP 503); try again in a moment"
-                )
+                format!("{who} is not ready or overloaded (HTTP 503); try again in a moment")
             }
             Self::Status { status: status @ 500.., message, .. } => {
-                format!(
-                    "the model endpoint {at} failed (HTTP {status}){}; try again, or see its log",
-                    quoted(message)
-                )
+                format!("{who} failed (HTTP {status}){}; try again, or see its log", quoted(message))
             }
-            Self::Status { status, message, .. } => {
-                format!(
-                    "the model endpoint {at} did not accept the request (HTTP {status}){}; check {name}, \
-                     model.context_tokens and model.extra, or see its log",
-                    quoted(message)
-                )
-            }
+            Self::Status { status, message, .. } => format!(
+                "{who} did not accept the request (HTTP {status}){}; check {name}, model.context_tokens and \
+                 model.extra, or see its log",
+                quoted(message)
+            ),
             Self::WebPage => {
-                format!(
-                    "{at} answered with a web page, so it is no model endpoint; check that {url} ends in /v1"
-                )
+                format!("{who} answered with a web page, so it is none; check that {url} ends in /v1")
             }
             Self::NoFirstToken(limit) => format!(
-                "the model endpoint {at} said nothing within {}; it may be overloaded or still loading, try again \
-                 (limit: model.first_token_timeout)",
+                "{who} said nothing within {}; it may be overloaded or still loading, try again (limit: \
+                 model.first_token_timeout)",
                 seconds(*limit)
             ),
             Self::Stalled(limit) => format!(
-                "the model endpoint {at} stopped in the middle and said nothing more for {}; try again (limit: \
-                 model.chunk_timeout)",
+                "{who} stopped in the middle and said nothing more for {}; try again (limit: model.chunk_timeout)",
                 seconds(*limit)
             ),
             Self::TooLong(limit) => {
                 format!("the answer was not finished within {} (limit: model.total_timeout)", seconds(*limit))
             }
             Self::Stream(StreamError::Reported(message)) => format!(
-                "the model endpoint {at} reported an error{}; try again, or see its log",
+                "{who} reported an error{}; try again, or see its log",
                 quote(message).map_or_else(String::new, |message| format!(": {message}"))
             ),
             Self::Stream(StreamError::Truncated) => {
-                format!("the model endpoint {at} ended the answer before it was finished; try again")
+                format!("{who} ended the answer before it was finished; try again")
             }
-            Self::Stream(error @ StreamError::TooLarge(..)) => format!("the model endpoint {at}: {error}"),
+            Self::Stream(error @ StreamError::TooLarge(..)) => format!("{who}: {error}"),
         };
         Failure { message, recoverable: self.recoverable() }
+    }
+
+    /// For whoever runs the agent, who reads it beside the address: also why it could not be reached.
+    pub(super) fn failure_in_detail(&self, target: &Target, prompt: &Prompt) -> Failure {
+        let mut failure = self.failure(target, prompt);
+        if let Self::Unreachable(detail) | Self::Broken(detail) = self {
+            failure.message = format!("{} ({detail})", failure.message);
+        }
+        failure
     }
 }
 
@@ -216,12 +219,25 @@ pub(super) fn together(failures: &[Failure]) -> Failure {
     }
 }
 
-/// An endpoint's own message on one line, cut, without the key; none where it repeats what was said.
-fn quotable(message: &str, key: Option<&Key>, prompt: &Prompt) -> Option<String> {
+/// Nobody was even asked: others were being answered all the time.
+pub(super) fn crowded(waited: Duration) -> Failure {
+    let message = format!(
+        "many others are being answered, and it was not this one's turn within {}; try again in a moment (limits: \
+         model.queue_timeout, model.max_concurrent)",
+        seconds(waited)
+    );
+    Failure { message, recoverable: true }
+}
+
+/// An endpoint's own message on one line, cut, without the key and addresses; none where it repeats what was said.
+fn quotable(message: &str, target: &Target, prompt: &Prompt) -> Option<String> {
     // The key goes first: cut in two it would not be found.
-    let masked = key.map_or_else(|| message.to_owned(), |key| message.replace(key.reveal(), "***"));
-    let line = masked.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
-    let shown: String = line.collect::<Vec<_>>().join(" ").chars().take(MESSAGE_CHARS).collect();
+    let key = target.endpoint.key.as_ref();
+    let masked = key.map_or_else(|| message.to_owned(), |key| message.replace(key.reveal(), address::HIDDEN));
+    let hidden = address::hidden_in(&masked);
+    let host = target.completions.host_str().filter(|host| !host.is_empty());
+    let hidden = host.map_or_else(|| hidden.clone(), |host| hidden.replace(host, address::HIDDEN));
+    let shown: String = hidden.chars().take(MESSAGE_CHARS).collect();
     (!shown.is_empty() && !repeats(&shown, prompt)).then_some(shown)
 }
 

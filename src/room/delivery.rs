@@ -63,15 +63,7 @@ impl Delivery {
         self.catch_up_now();
     }
 
-    /// Hands over what someone sent, of so many bytes.
-    pub(super) fn hand_over(&mut self, from: &str, bytes: usize, event: RoomEvent) {
-        match self.budget.reserve(bytes) {
-            Some(reserved) => self.hand_over_reserved(from, reserved, event),
-            None => self.drop_one(from),
-        }
-    }
-
-    /// Hands over what someone sent and what is reserved already.
+    /// Hands over what someone sent, with what it holds of the budget.
     pub(super) fn hand_over_reserved(&mut self, from: &str, reserved: Reservation, event: RoomEvent) {
         self.catch_up_now();
         // What was dropped is told before anything new of the same sender.
@@ -82,6 +74,13 @@ impl Delivery {
         if !has_place {
             self.drop_one(from);
         }
+    }
+
+    /// Tells why something that someone sent was not taken in. The words are our own and few, so they need no budget: that it is
+    /// used up may be the very reason.
+    pub(super) fn refuse(&mut self, from: &str, reason: String, for_now: bool) {
+        let event = RoomEvent::Refused { from: from.to_owned(), reason, for_now };
+        self.hand_over_reserved(from, self.budget.reservation(), event);
     }
 
     /// Whether there is something to tell that found no room.

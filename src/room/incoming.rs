@@ -421,9 +421,7 @@ impl Incoming {
         let Refusal { reason, for_now } = refusal;
         self.counts.refused_streams.add_one();
         tracing::debug!("a stream was refused: {reason}");
-        let bytes = reason.len();
-        let event = RoomEvent::Refused { from: from.to_owned(), reason, for_now };
-        self.delivery.hand_over(from, bytes, event);
+        self.delivery.refuse(from, reason, for_now);
     }
 
     /// Whether this sender is heard. One who is not yet announced joins with its first words.

@@ -36,6 +36,7 @@ mod transcript;
 pub use budget::ByteBudget;
 pub use counts::{Count, Counts};
 
+use crate::address;
 use crate::ports::Room;
 use incoming::{Incoming, Rules};
 use livekit::prelude::RoomOptions;
@@ -68,6 +69,8 @@ const WAITING_COMMANDS: usize = 64;
 pub struct JoinOptions {
     /// The server (`ws://` or `wss://`).
     pub url: String,
+    /// The address as it may be shown, if it holds a secret.
+    pub shown_url: Option<String>,
     /// With what right.
     pub access: Access,
     /// Which room. A token says so itself.
@@ -102,6 +105,7 @@ impl JoinOptions {
     ) -> Self {
         Self {
             url: url.into(),
+            shown_url: None,
             access,
             room: room.into(),
             identity: identity.into(),
@@ -167,9 +171,9 @@ pub enum JoinError {
     /// The server could not be reached, or does not want us.
     #[error("cannot join a room at {url}: {reason}")]
     Connect {
-        /// Where.
+        /// Where, as it may be shown.
         url: String,
-        /// What `livekit` says.
+        /// What `livekit` says, without addresses.
         reason: String,
     },
 }
@@ -193,8 +197,10 @@ pub async fn join(options: JoinOptions) -> Result<Room, JoinError> {
     room_options.data_stream =
         RoomDataStreamOptions::default().with_max_payload_byte_length(SDK_STREAM_BYTES);
     let connected = livekit::Room::connect(&options.url, &token, room_options).await;
-    let (room, livekit_events) = connected
-        .map_err(|error| JoinError::Connect { url: options.url.clone(), reason: error.to_string() })?;
+    let (room, livekit_events) = connected.map_err(|error| JoinError::Connect {
+        url: options.shown_url.clone().unwrap_or_else(|| address::shown(&options.url)),
+        reason: address::hidden_in(&error.to_string()),
+    })?;
     let room = Arc::new(room);
     let present = Present(room.clone());
 
@@ -282,4 +288,26 @@ fn make_token(
         .with_grants(grants)
         .to_jwt()
         .map_err(|error| JoinError::Token(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_that_cannot_be_reached_is_named_without_its_secrets() {
+        crate::tls::choose_provider();
+        let access = || Access::Key { api_key: "key".to_owned(), api_secret: "s3cret".repeat(8) };
+        // Nobody listens on port 1.
+        let options =
+            JoinOptions::new("ws://me:s3cret@127.0.0.1:1/path?token=s3cret", access(), "room", "agent");
+        let told = join(options).await.expect_err("nobody is there").to_string();
+        assert!(told.contains("ws://127.0.0.1:1/path") && !told.contains("s3cret"), "{told}");
+        let options = JoinOptions {
+            shown_url: Some("ws://127.0.0.1:1/${TENANT}".to_owned()),
+            ..JoinOptions::new("ws://127.0.0.1:1/s3cret", access(), "room", "agent")
+        };
+        let told = join(options).await.expect_err("nobody is there").to_string();
+        assert!(told.contains("${TENANT}") && !told.contains("s3cret"), "{told}");
+    }
 }

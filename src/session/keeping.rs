@@ -170,7 +170,11 @@ impl Keeping {
             Task::Save { ticket, .. } => ticket,
             Task::Read { .. } => None,
         };
-        refused.into_iter().filter_map(ticket).map(|ticket| Input::Stored { ticket, success: false }).collect()
+        refused
+            .into_iter()
+            .filter_map(ticket)
+            .map(|ticket| Input::Stored { ticket, success: false })
+            .collect()
     }
 
     fn trouble(&self, error: &StoreError) {

@@ -97,7 +97,19 @@ pub async fn run(
     let (results, incoming) = mpsc::channel(64);
     let work = Work::new(ports.clone(), results);
     let present = BTreeMap::new();
-    let mut session = Session { engine, broken: false, resting: false, room, options, ports, clock, work, present, keeping, outputs: VecDeque::new() };
+    let mut session = Session {
+        engine,
+        broken: false,
+        resting: false,
+        room,
+        options,
+        ports,
+        clock,
+        work,
+        present,
+        keeping,
+        outputs: VecDeque::new(),
+    };
     session.handle(Input::Wake);
     let end = session.run(incoming, shutdown).await;
     metrics.conversations.dec();
@@ -188,7 +200,8 @@ impl Session {
             if leave_by.is_some() && self.engine.is_idle() && self.keeping.is_idle() {
                 return self.leave().await;
             }
-            let rest_at = self.options.rest_after.filter(|_| !self.resting).map(|after| Instant::now() + after);
+            let rest_at =
+                self.options.rest_after.filter(|_| !self.resting).map(|after| Instant::now() + after);
             let wake = self.engine.poll_timeout().map(|due| self.clock.instant(due));
             let input = tokio::select! {
                 event = self.room.events.recv() => match event {
@@ -258,7 +271,7 @@ impl Session {
             RoomEvent::Packet { from, bytes } => {
                 Input::Received { from, envelope: wire::decode(&bytes, &self.options.limits) }
             }
-            RoomEvent::Refused { from, for_now: true, .. } => Input::Overflowed { from, packets: 1 },
+            RoomEvent::Refused { from, reason, for_now: true } => Input::Refused { from, reason },
             RoomEvent::Refused { from, reason, for_now: false } => {
                 let malformed = Malformed { reason, stanza: None, kind: None, id: None };
                 Input::Received { from, envelope: Err(malformed) }

@@ -3,11 +3,11 @@
 use super::*;
 use crate::ports::Store;
 use crate::store::memory::Memory;
+use futures_util::future::BoxFuture;
 use futures_util::future::ready;
 use futures_util::stream::{self, BoxStream};
 use futures_util::{FutureExt, StreamExt};
 use serde_json::{Map, Value, json};
-use futures_util::future::BoxFuture;
 use sotto_core::engine::event::{AgentState, Recipients, ToolOutcome};
 use sotto_core::engine::record::{History, Page};
 use sotto_core::model::{Chunk, Failure, Finish, Prompt, ToolCall, ToolSpec};
@@ -145,7 +145,13 @@ impl Bench {
         let ports = Ports { model, tools: Arc::new(Broken), metrics: Arc::clone(&metrics) };
         let settings =
             Settings { conversation: "room".to_owned(), tools: Broken.specs(), ..Settings::default() };
-        let options = Options { settings, limits: Limits::default(), drain: PATIENCE, rest_after: None, log_content: false };
+        let options = Options {
+            settings,
+            limits: Limits::default(),
+            drain: PATIENCE,
+            rest_after: None,
+            log_content: false,
+        };
         let (shutdown, leaving) = watch::channel(false);
         let session = tokio::spawn(run(room, journal, options, ports, leaving));
         Self { events, commands, shutdown, metrics, session, stanza: 0 }

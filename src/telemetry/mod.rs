@@ -72,7 +72,12 @@ fn is_harmless(metadata: &Metadata<'_>) -> bool {
     *metadata.level() != Level::TRACE || !metadata.target().starts_with("tungstenite")
 }
 
-/// The first of the two variables that is set and not blank decides, else the configuration, which was checked.
+/// Writes a line, with words of its sender, for every stream that is not as it should be: anybody in a room could fill the
+/// log with that. The room counts such streams (`refused_streams`), and tells their sender.
+const CAUSED_BY_STRANGERS: &str = "livekit_data_stream";
+
+/// The first of the two variables that is set and not blank decides, else the configuration, which was checked. What
+/// strangers can cause is left out unless it is named.
 fn filter(
     sotto_log: Option<String>,
     rust_log: Option<String>,
@@ -81,14 +86,20 @@ fn filter(
     let chosen = [("SOTTO_LOG", sotto_log), ("RUST_LOG", rust_log)]
         .into_iter()
         .find_map(|(variable, value)| Some((variable, value.filter(|value| !value.trim().is_empty())?)));
-    let Some((variable, value)) = chosen else {
-        return Ok(EnvFilter::new(configured));
+    let (filter, written) = match chosen {
+        None => (EnvFilter::new(configured), configured.to_owned()),
+        Some((variable, value)) => match EnvFilter::try_new(&value) {
+            Ok(filter) => (filter, value),
+            Err(error) => {
+                return Err(TelemetryError::BadFilter { variable, reason: error.to_string(), value });
+            }
+        },
     };
-    EnvFilter::try_new(&value).map_err(|error| TelemetryError::BadFilter {
-        variable,
-        reason: error.to_string(),
-        value,
-    })
+    if written.contains(CAUSED_BY_STRANGERS) {
+        return Ok(filter);
+    }
+    let silence = format!("{CAUSED_BY_STRANGERS}=off").parse().expect("a target and a level are a directive");
+    Ok(filter.add_directive(silence))
 }
 
 #[cfg(test)]
@@ -96,26 +107,47 @@ mod tests {
     use super::*;
 
     fn chosen(sotto_log: Option<&str>, rust_log: Option<&str>) -> String {
-        filter(sotto_log.map(Into::into), rust_log.map(Into::into), "warn")
-            .expect("a valid filter")
-            .to_string()
+        let filter = filter(sotto_log.map(Into::into), rust_log.map(Into::into), "warn");
+        filter.expect("a valid filter").to_string()
+    }
+
+    /// Whether errors of streams, and of anything else, are logged.
+    fn logged(written: &str) -> (bool, bool) {
+        let filter = filter(Some(written.to_owned()), None, "warn").expect("a valid filter");
+        // With more than one, each event is judged where it happens and not once for all.
+        let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(filter), || {
+            let of_streams =
+                tracing::enabled!(target: "livekit_data_stream::incoming::manager", Level::ERROR);
+            (of_streams, tracing::enabled!(target: "livekit::room", Level::ERROR))
+        })
     }
 
     #[test]
     fn sotto_log_goes_before_rust_log() {
-        assert_eq!(chosen(Some("debug"), Some("error")), "debug");
-        assert_eq!(chosen(None, Some("error")), "error");
+        assert_eq!(chosen(Some("debug"), Some("error")), "livekit_data_stream=off,debug");
+        assert_eq!(chosen(None, Some("error")), "livekit_data_stream=off,error");
     }
 
     #[test]
     fn a_blank_variable_counts_as_unset() {
-        assert_eq!(chosen(Some(" "), Some("error")), "error");
-        assert_eq!(chosen(Some(""), None), "warn");
+        assert_eq!(chosen(Some(" "), Some("error")), "livekit_data_stream=off,error");
+        assert_eq!(chosen(Some(""), None), "livekit_data_stream=off,warn");
     }
 
     #[test]
     fn a_bad_filter_is_refused_with_the_name_of_its_variable() {
         let error = filter(None, Some("sotto=shout".into()), "warn").expect_err("shout is no level");
         assert!(error.to_string().starts_with("RUST_LOG=\"sotto=shout\""), "{error}");
+    }
+
+    #[test]
+    fn what_strangers_can_cause_is_logged_only_if_it_is_named() {
+        for written in ["trace", "warn,sotto=debug", "livekit=trace"] {
+            assert_eq!(logged(written), (false, true), "{written}");
+        }
+        for written in ["warn,livekit_data_stream=debug", "error,livekit_data_stream::incoming=error"] {
+            assert_eq!(logged(written), (true, true), "{written}");
+        }
     }
 }

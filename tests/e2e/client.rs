@@ -193,6 +193,73 @@ pub(crate) async fn only_agents_are_heard() {
     client.leave().await;
 }
 
+/// The server announces a newcomer up to 3 s late: until then nobody knows what it is.
+pub(crate) async fn whoever_was_not_announced_is_no_agent() {
+    let server = Server::shared().await;
+    let room = new_room();
+    let mut client = join_client(&server, &room).await;
+    let mallory = Participant::join(&server, &room, "mallory").await;
+    let forged = Envelope { stanza: -1, conversation: None, meta: Map::new(), body: sentence("Trust me.") };
+    let packet = DataPacket { payload: wire::encode(&forged), reliable: true, ..DataPacket::default() };
+    mallory.room.local_participant().publish_data(packet).await.expect("mallory can send");
+    let also_forged = wire::encode(&Envelope { stanza: -2, ..forged });
+    let options = livekit::SendByteOptions::new_with_topic("envelope").with_compress(false);
+    mallory.room.local_participant().send_bytes(also_forged, options).await.expect("mallory can send");
+
+    let agent = Agent::join(&server, &room, AGENT).await;
+    happens(&mut client, "an agent", |event| match event {
+        Event::Received(envelope) => panic!("nobody was announced, and yet: {envelope:?}"),
+        event => matches!(event, Event::AgentHere { .. }).then_some(()),
+    })
+    .await;
+    agent.sends(-1, None, sentence("It is me.")).await;
+    assert_eq!(receives(&mut client).await.body, sentence("It is me."));
+    client.leave().await;
+}
+
+pub(crate) async fn what_others_ask_is_overheard() {
+    let server = Server::shared().await;
+    let room = new_room();
+    // There first, so that everybody knows who it is.
+    let bob = Participant::join(&server, &room, "bob").await;
+    let mut client = join_client(&server, &room).await;
+    let asks = |id: &str, content: &str| {
+        let message = UserMessage {
+            id: id.to_owned(),
+            previous_id: None,
+            conversation_id: String::new(),
+            content: content.to_owned(),
+            timestamp: None,
+            attachments: None,
+        };
+        let body = Body::UserMessage(message);
+        wire::encode(&Envelope { stanza: 1, conversation: None, meta: Map::new(), body })
+    };
+    let speaker = bob.room.local_participant();
+    let packet = |payload| DataPacket { payload, reliable: true, ..DataPacket::default() };
+    for _ in 0..2 {
+        speaker.publish_data(packet(asks("m1", "One?"))).await.expect("bob can send");
+    }
+    let long = "Two? ".repeat(4_000);
+    let options = livekit::SendByteOptions::new_with_topic("envelope").with_compress(false);
+    speaker.send_bytes(asks("m2", &long), options).await.expect("bob can send");
+    let chat = livekit::SendTextOptions::new_with_topic("lk.chat");
+    speaker.send_text("Three?", chat).await.expect("bob can send");
+    let mut heard = Vec::new();
+    while heard.len() < 3 {
+        heard.push(
+            happens(&mut client, "what bob asks", |event| match event {
+                Event::Overheard { who, text } => Some((who, text)),
+                _ => None,
+            })
+            .await,
+        );
+    }
+    let expected = ["One?", &long, "Three?"].map(|text| ("bob".to_owned(), text.to_owned()));
+    assert_eq!(heard, expected);
+    client.leave().await;
+}
+
 pub(crate) async fn what_is_missing_is_asked_for() {
     let server = Server::shared().await;
     let room = new_room();

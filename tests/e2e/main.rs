@@ -121,6 +121,8 @@ fn main() -> ExitCode {
             client::what_no_agent_heard_is_sent_again_when_one_comes,
             client::large_envelopes_keep_their_place_both_ways,
             client::only_agents_are_heard,
+            client::whoever_was_not_announced_is_no_agent,
+            client::what_others_ask_is_overheard,
             client::what_is_missing_is_asked_for,
             client::after_a_reconnect_the_agent_learns_how_far_we_came,
             client::a_new_agent_that_counts_anew_is_heard,

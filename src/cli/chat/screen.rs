@@ -118,6 +118,11 @@ impl Screen {
         out
     }
 
+    /// What somebody else asks.
+    pub(super) fn overhear(&mut self, who: &str, text: &str) -> String {
+        self.note(&format!("{} asks: {}", clean_line(who), clean_line(text)))
+    }
+
     /// What an agent sent.
     pub(super) fn receive(&mut self, envelope: &Envelope, now: Duration) -> String {
         if self.style == Style::Json {

@@ -199,6 +199,7 @@ impl Talk {
     fn handle(&mut self, event: Event) -> Flow {
         match event {
             Event::Received(envelope) => return self.receive(&envelope),
+            Event::Overheard { who, text } => self.overhear(&who, &text)?,
             Event::AgentHere { .. } => {
                 self.last_sign = Instant::now();
                 self.tell_between("the agent is here")?;
@@ -209,6 +210,15 @@ impl Talk {
             Event::Closed(reason) => bail!("the conversation is over: {reason}"),
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// People see all that is said in the room; scripts want answers alone.
+    fn overhear(&mut self, who: &str, text: &str) -> anyhow::Result<()> {
+        if !self.manner.interactive {
+            return Ok(());
+        }
+        write(&self.screen.overhear(who, text))?;
+        self.prompt_if_idle().map(drop)
     }
 
     fn receive(&mut self, envelope: &Envelope) -> Flow {

@@ -133,6 +133,8 @@ pub struct Model {
     pub retries: u32,
     /// Requests at once, of all conversations; others wait their turn.
     pub max_concurrent: usize,
+    /// How long they may wait.
+    pub queue_timeout: Duration,
 }
 
 impl Model {
@@ -162,6 +164,7 @@ impl Model {
             total_timeout: section.or("total_timeout", Duration::from_secs(600), seconds(0.1..=DAY)),
             retries: section.or("retries", 3, integer(0..=100)),
             max_concurrent: section.or("max_concurrent", 64, integer(1..=1_000_000)),
+            queue_timeout: section.or("queue_timeout", Duration::from_secs(60), seconds(0.1..=DAY)),
         }
     }
 }

@@ -27,9 +27,17 @@ fn left(identity: &str) -> RoomEvent {
     RoomEvent::Left { identity: identity.to_owned() }
 }
 
+/// As the order of a sender's words does it.
+fn hand_over(delivery: &mut Delivery, from: &str, bytes: usize, event: RoomEvent) {
+    match delivery.budget.reserve(bytes) {
+        Some(reserved) => delivery.hand_over_reserved(from, reserved, event),
+        None => delivery.drop_one(from),
+    }
+}
+
 fn send(delivery: &mut Delivery, from: &str, numbers: std::ops::Range<u8>) {
     for number in numbers {
-        delivery.hand_over(from, 1, packet(from, number));
+        hand_over(delivery, from, 1, packet(from, number));
     }
 }
 
@@ -101,12 +109,12 @@ async fn who_was_told_of_is_seen_to_leave() {
 async fn waiting_bytes_are_part_of_the_budget_until_they_are_taken() {
     let (mut delivery, mut events) = delivery(10);
     let large = || RoomEvent::Packet { from: "anna".to_owned(), bytes: vec![0; 6] };
-    delivery.hand_over("anna", 6, large());
-    delivery.hand_over("anna", 6, large());
+    hand_over(&mut delivery, "anna", 6, large());
+    hand_over(&mut delivery, "anna", 6, large());
     assert_eq!(events.recv().await, Some(large()));
     delivery.catch_up().await;
     assert_eq!(events.recv().await, Some(overflowed("anna", 1)));
-    delivery.hand_over("anna", 6, large());
+    hand_over(&mut delivery, "anna", 6, large());
     assert_eq!(events.recv().await, Some(large()));
 }
 
@@ -116,4 +124,18 @@ async fn nothing_is_kept_for_a_session_that_is_gone() {
     send(&mut delivery, "flood", 0..100);
     drop(events);
     delivery.close("done".to_owned()).await;
+}
+
+#[tokio::test]
+async fn why_something_was_refused_is_told_even_when_the_budget_is_used_up() {
+    let (mut delivery, mut events) = delivery(0);
+    delivery.refuse("anna", "too much at once".to_owned(), true);
+    let refused =
+        RoomEvent::Refused { from: "anna".to_owned(), reason: "too much at once".to_owned(), for_now: true };
+    assert_eq!(events.recv().await, Some(refused));
+    // But not without end.
+    for _ in 0..2 * SHARE {
+        delivery.refuse("anna", "too much at once".to_owned(), true);
+    }
+    assert!(delivery.is_behind());
 }

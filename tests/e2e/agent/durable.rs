@@ -20,8 +20,7 @@ impl Scene {
     /// Kills the agent, and starts another one on the same store.
     async fn replace_agent(&mut self, store: &str) {
         self.agent.kill();
-        self.agent =
-            start_agent(&self.server, &self.room, &self.model, &[("SOTTO_STORE_URL", store)]).await;
+        self.agent = start_agent(&self.server, &self.room, &self.model, &[("SOTTO_STORE_URL", store)]).await;
         self.probes = self.model.log().requests.len();
     }
 }
@@ -52,10 +51,7 @@ pub(crate) async fn killed_in_the_middle_of_an_answer_it_answers_again() {
     anna.participant.meets(scene.agent.identity()).await;
     anna.asks("And now?").await;
     let asked = dialogue(&scene.asked(1).await);
-    assert_eq!(
-        asked,
-        ["user: Are you there?", "assistant: Here I am again. For good.", "user: And now?"]
-    );
+    assert_eq!(asked, ["user: Are you there?", "assistant: Here I am again. For good.", "user: And now?"]);
 }
 
 pub(crate) async fn what_was_missed_comes_again_as_it_was_also_from_another_agent() {
@@ -75,7 +71,8 @@ pub(crate) async fn what_was_missed_comes_again_as_it_was_also_from_another_agen
 
     let seen = first.last().map(|envelope| envelope.stanza);
     let mut bob = scene.user("bob").await;
-    bob.sends(Body::Configuration(Configuration { last_sequence_seen: seen, ..Configuration::default() })).await;
+    bob.sends(Body::Configuration(Configuration { last_sequence_seen: seen, ..Configuration::default() }))
+        .await;
     bob.forgets_the_agents_numbers();
     assert_eq!(bob.hears(2).await, ["ack 1", "configuration"]);
     bob.forgets_the_agents_numbers();
@@ -88,8 +85,11 @@ pub(crate) async fn what_was_missed_comes_again_as_it_was_also_from_another_agen
     assert_eq!(again.iter().collect::<Vec<_>>(), missed);
     // A newcomer cannot ask for what was said before.
     let mut carl = scene.user("carl").await;
-    carl.sends(Body::Configuration(Configuration { last_sequence_seen: Some(0), ..Configuration::default() }))
-        .await;
+    carl.sends(Body::Configuration(Configuration {
+        last_sequence_seen: Some(0),
+        ..Configuration::default()
+    }))
+    .await;
     assert_eq!(carl.hears(2).await, ["ack 1", "configuration"]);
     carl.says("Four").await;
     let next = carl.exchange().await;
@@ -140,7 +140,9 @@ pub(crate) async fn of_two_agents_one_answers_and_the_other_takes_over() {
         ("SOTTO_AGENT_IDENTITY", "agent-second"),
     ];
     let second = Agent::launch(super::SOTTO, &scene.server, &scene.room, &settings);
-    second.logs("that another one is there", |line| line.contains("another agent has this conversation")).await;
+    second
+        .logs("that another one is there", |line| line.contains("another agent has this conversation"))
+        .await;
     assert_eq!(anna.asks("Who is there?").await, "Yes.");
     scene.agent.kill();
     second.logs("that it joined", |line| line.contains("\"joined\"")).await;

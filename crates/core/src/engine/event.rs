@@ -51,6 +51,13 @@ pub enum Input {
         /// How many.
         packets: u32,
     },
+    /// Something of this sender could not be taken in for now, and may be sent again.
+    Refused {
+        /// Who sent it.
+        from: String,
+        /// Why, and what to do.
+        reason: String,
+    },
     /// LiveKit's own chat.
     Chat {
         /// Who sent it.

@@ -148,10 +148,17 @@ impl Engine {
     }
 
     pub(super) fn overflowed(&mut self, from: &str, packets: u32) {
-        self.outputs.push_back(Output::Count { what: Count::QueueOverflow, times: packets });
         let message =
             format!("{packets} of your packets were dropped unread: too much was waiting. Send them again.");
-        self.complain(from, false, None, Complaint::later(504, message));
+        self.refused_for_now(from, packets, message);
+    }
+
+    pub(super) fn refused_for_now(&mut self, from: &str, times: u32, reason: String) {
+        self.outputs.push_back(Output::Count { what: Count::QueueOverflow, times });
+        // A flood must not become a flood of errors.
+        if self.people.get(from, self.now).errors.take(self.now) {
+            self.complain(from, false, None, Complaint::later(504, reason));
+        }
     }
 
     /// Whoever sends is there, whether the server has announced it or not.

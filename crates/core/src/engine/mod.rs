@@ -157,6 +157,7 @@ impl Engine {
             }
             Input::Received { from, envelope } => self.received(&from, envelope),
             Input::Overflowed { from, packets } => self.overflowed(&from, packets),
+            Input::Refused { from, reason } => self.refused_for_now(&from, 1, reason),
             Input::Chat { from, id, text } => self.chat(&from, id, text),
             Input::Model { request, result } => self.model_said(request, result),
             Input::Tool { run, outcome } => self.tool_ended(run, outcome),

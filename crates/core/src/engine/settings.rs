@@ -142,7 +142,7 @@ impl Default for Settings {
             thinking: true,
             effort: None,
             step_chars: 600,
-            max_thinking: Duration::from_secs(120),
+            max_thinking: Duration::from_mins(2),
             max_thinking_chars: 40_000,
             max_answer_chars: 100_000,
             tools: Vec::new(),

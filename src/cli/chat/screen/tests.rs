@@ -326,3 +326,12 @@ fn times_are_told_as_people_do() {
     let told = [0, 499, 500, 3_400, 59_400, 59_500, 83_000].map(|ms| in_words(Duration::from_millis(ms)));
     assert_eq!(told, ["a moment", "a moment", "1 s", "3 s", "59 s", "1 min 0 s", "1 min 23 s"]);
 }
+
+#[test]
+fn what_others_ask_is_shown_clean_and_on_one_line() {
+    let mut screen = Screen::new(GREY, true);
+    let shown = screen.overhear("an\u{1b}[31mna", "Why?\r\n\u{7}error: no");
+    assert_eq!(shown, "an[31mna asks: Why?  error: no\n");
+    screen.prompt();
+    assert_eq!(screen.overhear("bob", "How?"), "\nbob asks: How?\n", "the prompt is left alone");
+}

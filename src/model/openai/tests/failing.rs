@@ -5,6 +5,8 @@ use scripted::{Answer, End, Endpoint as Server, Reply, Style};
 use serde_json::json;
 use std::io;
 use std::sync::Mutex;
+use tracing::Dispatch;
+use tracing::subscriber::{DefaultGuard, NoSubscriber};
 use tracing_subscriber::fmt::MakeWriter;
 
 fn error_event() -> serde_json::Value {
@@ -120,12 +122,53 @@ async fn the_next_endpoint_is_asked_in_order_each_with_its_own_key() {
 }
 
 #[tokio::test]
+async fn an_endpoint_that_fails_again_and_again_is_asked_last() {
+    let [main, fallback] = [Server::start().await, Server::start().await];
+    main.reply_by(|_| Reply::status(503, "{}"));
+    fallback.reply_by(|_| Reply::text("Hi"));
+    let model = model(vec![known(&main), known(&fallback)]);
+    for _ in 0..3 {
+        assert_eq!(answer(&model, "Hello").await, (said("Hi"), None));
+    }
+    let tried = requests(&main);
+    for _ in 0..5 {
+        assert_eq!(answer(&model, "Hello").await, (said("Hi"), None));
+    }
+    assert_eq!(requests(&main), tried, "nobody waits for it any more");
+    // But it is not given up: without the other it is asked, and once it answers it is the main one again.
+    fallback.reply_by(|_| Reply::status(400, "{}"));
+    main.reply_by(|_| Reply::text("back"));
+    let asked = requests(&fallback);
+    assert_eq!(answer(&model, "Hello").await, (said("back"), None));
+    assert_eq!(requests(&fallback), asked + 1);
+    assert_eq!(answer(&model, "Hello").await, (said("back"), None));
+    assert_eq!(requests(&fallback), asked + 1);
+}
+
+#[tokio::test]
+async fn what_was_wrong_with_the_question_does_not_speak_against_the_endpoint() {
+    let [main, fallback] = [Server::start().await, Server::start().await];
+    main.reply_by(|_| Reply::status(400, "{}"));
+    fallback.reply_by(|_| Reply::text("Hi"));
+    let model = model(vec![known(&main), known(&fallback)]);
+    for _ in 0..5 {
+        assert_eq!(answer(&model, "Hello").await, (said("Hi"), None));
+    }
+    assert_eq!(requests(&main), 5);
+}
+
+#[tokio::test]
 async fn when_all_fail_each_is_told() {
     let [first, second] = [Server::start().await, Server::start().await];
     first.reply_by(|_| Reply::status(401, "{}"));
     second.reply_by(|_| Reply::status(503, "{}"));
     let failure = failure(&model(vec![known(&first), known(&second)])).await;
-    assert!(failure.message.contains(&first.url()) && failure.message.contains(&second.url()), "{failure}");
+    let (main, fallback) = failure.message.split_once("; then ").expect("two are told");
+    assert!(
+        main.contains("the model endpoint refused") || main.contains("the model endpoint asks"),
+        "{main}"
+    );
+    assert!(fallback.contains("the fallback endpoint is not ready"), "{fallback}");
     assert!(failure.recoverable, "one of them may come back");
 }
 
@@ -193,14 +236,54 @@ async fn an_answer_without_end_is_ended() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_does_not_run_is_named() {
+async fn an_endpoint_that_does_not_run_is_told() {
     let server = Server::start().await;
     let url = server.url();
     drop(server);
     let failure = failure(&model(vec![at(&url)])).await;
     assert!(failure.recoverable, "{failure}");
-    assert!(failure.message.contains(&format!("is it running at {url}?")), "{failure}");
+    assert!(failure.message.contains("cannot be reached"), "{failure}");
     assert!(failure.message.contains("SOTTO_MODEL_URL"), "{failure}");
+}
+
+#[tokio::test]
+async fn whoever_runs_the_agent_is_told_why_an_endpoint_cannot_be_reached() {
+    let server = Server::start().await;
+    let url = server.url();
+    drop(server);
+    let probes = model(vec![Endpoint { starts_inside: None, ..at(&url) }]).probe().await;
+    let failure = probes[0].as_ref().expect_err("nobody is there");
+    assert!(failure.message.contains("(os error "), "{failure}");
+}
+
+/// Where the endpoint is concerns the log alone: the words go to everyone in the room.
+#[tokio::test]
+async fn the_words_never_say_where_the_endpoint_is() {
+    let server = Server::start().await;
+    let (url, authority) = (server.url(), server.url().replace("http://", "").replace("/v1", ""));
+    let told = format!("upstream {url}/chat failed, see {authority}, or https://inner:1/x");
+    let refusals = (300..600)
+        .map(|status| Reply::status(status, &json!({"error": {"message": told.clone()}}).to_string()));
+    let faults = [
+        Reply::hang_up(),
+        Reply::stream().event(&json!({"error": {"message": told.clone()}})).done(),
+        Reply::stream(),
+        Reply::stream().stall(),
+        Reply::status(200, "<html>").header("content-type", "text/html"),
+    ];
+    let limits = Limits { retries: 0, first_token: Duration::from_millis(300), ..limits() };
+    let host = authority.split(':').next().expect("a host").to_owned();
+    for (number, reply) in refusals.into_iter().chain(faults).enumerate() {
+        server.reply_by(move |_| reply.clone());
+        let key = Key::new("s3cret-key");
+        let model = model_with(vec![Endpoint { key, ..known(&server) }], limits.clone());
+        let failure = failure(&model).await;
+        let leaks = [host.as_str(), "inner", "s3cret"].iter().any(|part| failure.message.contains(part));
+        assert!(!leaks, "{number}: {failure}");
+    }
+    drop(server);
+    let failure = failure(&model(vec![at(&url)])).await;
+    assert!(!failure.message.contains(&host), "{failure}");
 }
 
 #[tokio::test]
@@ -265,17 +348,37 @@ async fn the_endpoints_words_are_cut_and_never_hold_a_key_or_what_was_said() {
 }
 
 #[tokio::test]
-async fn an_address_is_shown_without_its_password() {
+async fn an_address_is_logged_without_its_password() {
     let server = Server::start().await;
     server.reply(Reply::status(400, "{}"));
     let url = server.url().replace("http://", "http://me:s3cret@") + "?token=s3cret";
-    let failure = failure(&model(vec![at(&url)])).await;
-    assert!(failure.message.contains(&server.url()) && !failure.message.contains("s3cret"), "{failure}");
+    let (written, _logging) = log_everything();
+    failure(&model(vec![at(&url)])).await;
+    let log = written.text();
+    assert!(log.contains(&server.url()) && !log.contains("s3cret"), "{log}");
 }
 
 /// Collects what is logged on this thread.
 #[derive(Clone, Default)]
 struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl Written {
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().expect("no writer panics")).into_owned()
+    }
+}
+
+/// Collects what this thread logs, at every level, until the guards are dropped.
+fn log_everything() -> (Written, (DefaultGuard, Dispatch)) {
+    let written = Written::default();
+    let subscriber =
+        tracing_subscriber::fmt().with_writer(written.clone()).with_max_level(tracing::Level::TRACE).finish();
+    let logging = tracing::subscriber::set_default(subscriber);
+    // While there is only one subscriber, `tracing` takes the thread that first meets an event for the judge of whether
+    // anybody wants it, and other tests meet the same events without wanting them.
+    let second = Dispatch::new(NoSubscriber::default());
+    (written, (logging, second))
+}
 
 impl io::Write for Written {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -298,13 +401,7 @@ impl<'a> MakeWriter<'a> for Written {
 
 #[tokio::test]
 async fn the_log_tells_of_trouble_but_not_what_was_said_nor_the_key() {
-    let written = Written::default();
-    let subscriber =
-        tracing_subscriber::fmt().with_writer(written.clone()).with_max_level(tracing::Level::TRACE).finish();
-    let _logging = tracing::subscriber::set_default(subscriber);
-    // While there is only one subscriber, `tracing` takes the thread that first meets an event for the judge of whether
-    // anybody wants it, and other tests meet the same events without wanting them.
-    let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
+    let (written, _logging) = log_everything();
     let server = Server::start().await;
     let echo = |status| Reply::status(status, r#"{"error":{"message":"canary-word and s3cret-key"}}"#);
     server.reply(echo(500));
@@ -314,7 +411,7 @@ async fn the_log_tells_of_trouble_but_not_what_was_said_nor_the_key() {
     let model = model(vec![Endpoint { key: Key::new("s3cret-key"), ..known(&server) }]);
     answer(&model, "canary-word").await;
     answer(&model, "canary-word").await;
-    let log = String::from_utf8_lossy(&written.0.lock().expect("no writer panics")).into_owned();
+    let log = written.text();
     assert!(log.contains("HTTP 500") && log.contains("HTTP 400") && log.contains(&server.url()), "{log}");
     assert!(!log.contains("canary-word") && !log.contains("s3cret"), "{log}");
 }

@@ -100,6 +100,25 @@ async fn a_place_is_free_again_after_a_failure_and_after_a_cancel() {
 }
 
 #[tokio::test]
+async fn a_turn_that_does_not_come_is_told_and_the_next_one_comes() {
+    let server = Server::start().await;
+    let gate = Gate::new();
+    server.reply(Reply::text("first").gated(&gate));
+    server.reply(Reply::text("Hi"));
+    let limits = Limits { in_queue: Duration::from_millis(50), ..one_at_a_time() };
+    let model = model_with(vec![known(&server)], limits);
+    let mut first = model.answer(prompt("first"));
+    gate.pass(2);
+    assert_eq!(first.next().await, Some(Ok(Chunk::Text("first".to_owned()))));
+    let failure = failure(&model).await;
+    assert!(failure.recoverable && failure.message.contains("model.queue_timeout"), "{failure}");
+    assert_eq!(requests(&server), 1, "nobody was asked");
+    gate.open();
+    assert_eq!(collect(first).await.1, None);
+    assert_eq!(answer(&model, "Hello").await, (said("Hi"), None));
+}
+
+#[tokio::test]
 async fn waiting_for_a_turn_is_not_the_endpoints_time() {
     let server = Server::start().await;
     let unfinished = serde_json::json!({"choices": [{"delta": {"content": "Well"}}]});

@@ -233,6 +233,7 @@ impl World {
                 self.tool(known.unwrap_or(RunId(u64::from(b))), outcome);
             }
             20 | 21 => self.confirm(usize::from(a) % 4 + 1, b % 8 != 0),
+            22 if b == 0 => self.shelf.keep_only(usize::from(a) % 8),
             22 => self.pass(Duration::from_millis(u64::from(a) * 10)),
             _ if a == 0 && b == 0 => {
                 self.draining = true;
