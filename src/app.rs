@@ -4,7 +4,7 @@
 use crate::config::{self, Config, ConfigError};
 use crate::http::{self, Health};
 use crate::model::{Demo, Endpoint, Key, Limits, OpenAi, SetupError};
-use crate::ports::{Journal, Model, Store, StoreError};
+use crate::ports::{Journal, Model, StoreError};
 use crate::room::{self, Access, ByteBudget, Counts, JoinError, JoinOptions, StreamLimits};
 use crate::session::{self, End, Options, Ports};
 use crate::store::{self, Archive};

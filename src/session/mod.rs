@@ -89,7 +89,7 @@ pub async fn run(
     let clock = Clock::start();
     let metrics = Arc::clone(&ports.metrics);
     let keeping = Keeping::new(room.name.clone(), journal, Arc::clone(&metrics));
-    let engine = match take_up(&keeping, &room.name, &options.settings, &clock, &mut shutdown).await {
+    let engine = match take_up(keeping.journal(), &room.name, &options.settings, &clock, &mut shutdown).await {
         Ok(engine) => engine,
         Err(end) => return end,
     };
@@ -118,7 +118,7 @@ pub async fn run(
 
 /// An engine that knows what the store knows of the conversation.
 async fn take_up(
-    keeping: &Keeping,
+    journal: &dyn Journal,
     conversation: &str,
     settings: &Settings,
     clock: &Clock,
@@ -126,7 +126,7 @@ async fn take_up(
 ) -> Result<Engine, End> {
     let mut told = false;
     loop {
-        match keeping.journal().history().await {
+        match journal.history().await {
             Ok(history) => return Ok(Engine::restore(settings.clone(), seed(), clock.now(), history)),
             Err(StoreError::Lost) => return Err(End::Lost),
             Err(error) => {
@@ -251,7 +251,7 @@ impl Session {
 
     async fn wake_up(&mut self, shutdown: &mut watch::Receiver<bool>) -> Result<(), End> {
         let settings = &self.options.settings;
-        let mut engine = take_up(&self.keeping, &self.room.name, settings, &self.clock, shutdown).await?;
+        let mut engine = take_up(self.keeping.journal(), &self.room.name, settings, &self.clock, shutdown).await?;
         engine.take_over(&mut self.engine);
         self.engine = engine;
         self.resting = false;
@@ -315,7 +315,7 @@ impl Session {
             return Err(End::Lost);
         }
         let settings = &self.options.settings;
-        self.engine = take_up(&self.keeping, &self.room.name, settings, &self.clock, shutdown).await?;
+        self.engine = take_up(self.keeping.journal(), &self.room.name, settings, &self.clock, shutdown).await?;
         self.broken = false;
         let (engine, now) = (&mut self.engine, self.clock.now());
         if catch_unwind(AssertUnwindSafe(|| engine.give_up(GIVEN_UP))).is_err() {
