@@ -275,16 +275,39 @@ pub(super) async fn check<D: Driver>(shared: Arc<Shared<D>>) -> Result<Report, S
     let read = shared.driver.read(|connection| {
         async move {
             let version = schema::version(connection).await?.map_or(0, |(version, _)| version);
-            let rows = connection.rows("SELECT count(*) FROM conversations", values![]).await?;
-            let conversations = rows.first().map_or(Ok(0), |row| row.int(0))?;
-            Ok((version, conversations.unsigned_abs()))
+            let conversations = count(connection, "SELECT count(*) FROM conversations").await?;
+            let mut problems = Vec::new();
+            for (table, select) in ORPHANS {
+                let orphans = count(connection, select).await?;
+                if orphans > 0 {
+                    problems.push(format!("{orphans} rows of {table} belong to no conversation"));
+                }
+            }
+            Ok((version, conversations, problems))
         }
         .boxed()
     });
-    let (version, conversations) = read.await?;
+    let (version, conversations, orphans) = read.await?;
+    problems.extend(orphans);
     if version < schema::VERSION {
         problems.push(format!("the tables have version {version}, not {}", schema::VERSION));
     }
     let place = shared.driver.place();
     Ok(Report { place, schema: (version, schema::VERSION), conversations, bytes, problems })
+}
+
+/// What belongs to no conversation, by table.
+const ORPHANS: [(&str, &str); 4] = [
+    (
+        "participants",
+        "SELECT count(*) FROM participants WHERE conversation NOT IN (SELECT id FROM conversations)",
+    ),
+    ("records", "SELECT count(*) FROM records WHERE conversation NOT IN (SELECT id FROM conversations)"),
+    ("open", "SELECT count(*) FROM open WHERE conversation NOT IN (SELECT id FROM conversations)"),
+    ("stanzas", "SELECT count(*) FROM stanzas WHERE conversation NOT IN (SELECT id FROM conversations)"),
+];
+
+async fn count<C: Sql>(connection: &mut C, select: &'static str) -> Result<u64, Fault> {
+    let rows = connection.rows(select, values![]).await?;
+    Ok(rows.first().map_or(Ok(0), |row| row.int(0))?.unsigned_abs())
 }

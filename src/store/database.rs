@@ -146,7 +146,9 @@ impl<D: Driver> Shared<D> {
             let who = Arc::clone(&who);
             async move { lease::take(connection, &who.0, &who.1, &who.2).await }.boxed()
         });
-        Ok(Owned { lease: lease.await?, shared: Arc::clone(self), hold: Some(hold) })
+        let (lease, appends) = lease.await?;
+        let appends = Arc::new(tokio::sync::Mutex::new(appends));
+        Ok(Owned { shared: Arc::clone(self), lease, appends, hold: Some(hold) })
     }
 
     /// Deletes a conversation, as whoever has it: nobody else may have it.
@@ -186,6 +188,8 @@ async fn keep_tidy<D: Driver>(shared: Weak<Shared<D>>) {
 struct Owned<D: Driver> {
     shared: Arc<Shared<D>>,
     lease: Lease,
+    /// How many calls have written to it; held by the one that is writing.
+    appends: Arc<tokio::sync::Mutex<i64>>,
     /// There until it is dropped.
     hold: Option<Hold>,
 }
@@ -211,14 +215,19 @@ impl<D: Driver> Journal for Owned<D> {
             return async { Ok(()) }.boxed();
         }
         let durable = durable || batch.reserves();
-        async move {
+        let appends = Arc::clone(&self.appends);
+        // Brought to its end even if nobody waits for it any more: the next one must know what became of it.
+        detached(&self.shared.runtime, async move {
+            let mut appends = appends.lock().await;
+            let before = *appends;
             let append = shared.driver.write(durable, move |connection| {
                 let batch = Arc::clone(&batch);
-                async move { records::append(connection, lease, &batch).await }.boxed()
+                async move { records::append(connection, lease, before, &batch).await }.boxed()
             });
-            append.await
-        }
-        .boxed()
+            append.await?;
+            *appends += 1;
+            Ok(())
+        })
     }
 
     fn stanzas(&self, after: i32, until: i32, most: usize) -> BoxFuture<'static, Result<Page, StoreError>> {

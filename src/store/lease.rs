@@ -13,13 +13,13 @@ const SILENCE_MILLIS: i64 = 15_000;
 /// After how much silence nothing of it is of use any more.
 const FORGOTTEN_MILLIS: i64 = 24 * 3_600_000;
 
-/// Takes a conversation, which exists from then on.
+/// Takes a conversation, which exists from then on; with the number of calls that wrote to it so far.
 pub(super) async fn take<C: Sql>(
     connection: &mut C,
     process: &Process,
     namespace: &str,
     name: &str,
-) -> Result<Lease, Fault> {
+) -> Result<(Lease, i64), Fault> {
     let now = connection.now().await?;
     let insert = "INSERT INTO conversations (namespace, name, created, updated) VALUES ($1, $2, $3, $3) \
                   ON CONFLICT (namespace, name) DO NOTHING";
@@ -36,11 +36,10 @@ pub(super) async fn take<C: Sql>(
         return Err(held(&format!("process {} on {}", holder.pid, holder.host)));
     }
     // Whoever else saw the same at the same time comes too late now, or we do.
-    let update = "UPDATE conversations SET fence = fence + 1, holder = $1 WHERE id = $2 AND fence = $3";
-    if connection.run(update, values![&process.id[..], conversation, fence]).await? == 0 {
-        return Err(held("another process, since a moment ago"));
-    }
-    Ok(Lease { conversation, fence: fence + 1 })
+    let update = "UPDATE conversations SET fence = fence + 1, holder = $1 WHERE id = $2 AND fence = $3 RETURNING appends";
+    let rows = connection.rows(update, values![&process.id[..], conversation, fence]).await?;
+    let Some(row) = rows.first() else { return Err(held("another process, since a moment ago")) };
+    Ok((Lease { conversation, fence: fence + 1 }, row.int(0)?))
 }
 
 fn held(by: &str) -> Fault {

@@ -140,15 +140,26 @@ impl Fact {
     }
 }
 
-/// Writes a batch.
-pub(super) async fn append<C: Sql>(connection: &mut C, lease: Lease, batch: &Batch) -> Result<(), Fault> {
+/// Writes a batch after so many others. One that was written before, without anybody having heard of it, is not written
+/// again.
+pub(super) async fn append<C: Sql>(
+    connection: &mut C,
+    lease: Lease,
+    appends: i64,
+    batch: &Batch,
+) -> Result<(), Fault> {
     let counted = batch.entries.iter().filter(|entry| !matches!(entry, Entry::Stanza(_))).count() as i64;
-    let claim = "UPDATE conversations SET last_seq = last_seq + $1, \
+    let claim = "UPDATE conversations SET appends = appends + 1, last_seq = last_seq + $1, \
                  reserved = CASE WHEN reserved > $2 THEN $2 ELSE reserved END, updated = $3 \
-                 WHERE id = $4 AND fence = $5 RETURNING last_seq";
-    let values = values![counted, batch.reserved, batch.at, lease.conversation, lease.fence];
+                 WHERE id = $4 AND fence = $5 AND appends = $6 RETURNING last_seq";
+    let values = values![counted, batch.reserved, batch.at, lease.conversation, lease.fence, appends];
     let claimed = connection.rows(claim, values).await?;
-    let Some(row) = claimed.first() else { return Err(Fault::Refused(StoreError::Lost)) };
+    let Some(row) = claimed.first() else {
+        let select = "SELECT id FROM conversations WHERE id = $1 AND fence = $2 AND appends = $3";
+        let values = values![lease.conversation, lease.fence, appends + 1];
+        let is_kept = !connection.rows(select, values).await?.is_empty();
+        return if is_kept { Ok(()) } else { Err(Fault::Refused(StoreError::Lost)) };
+    };
     let mut writing =
         Writing { connection, conversation: lease.conversation, at: batch.at, seq: row.int(0)? - counted };
     let mut stanzas = Vec::new();

@@ -24,7 +24,7 @@ pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;
 
 const MIGRATIONS: [Migration; 1] = [Migration { works_with: 1, statements: FIRST }];
 
-// `last_seq` counts records, `reserved` is the last number that may have been used, `dropped` the newest number of a stanza
+// `appends` counts calls and `last_seq` records, `reserved` is the last number that may have been used, `dropped` the newest number of a stanza
 // that is no longer kept. `swept` is when old stanzas were last looked for. What is in `open` was accepted and has not
 // ended. `seq` of a stanza is that of the last record before it.
 const FIRST: &str = "
@@ -34,6 +34,7 @@ const FIRST: &str = "
         name TEXT NOT NULL,
         fence BIGINT NOT NULL DEFAULT 0,
         holder TEXT,
+        appends BIGINT NOT NULL DEFAULT 0,
         last_seq BIGINT NOT NULL DEFAULT 0,
         reserved BIGINT NOT NULL DEFAULT 0,
         dropped BIGINT NOT NULL DEFAULT 0,

@@ -133,8 +133,9 @@ pub(super) trait Driver: Send + Sync + 'static {
     /// What work is given.
     type Connection: Sql;
 
-    /// Runs work that writes, as one transaction. Once begun it is brought to its end, even if nobody waits for it any
-    /// more. An error means that nothing of it was kept. Work may be run again, after all it did was undone.
+    /// Runs work that writes, as one transaction. An error means that nothing of it was kept. Work may be run again, even
+    /// after it was kept (a connection may be lost before the answer): it sees that by itself, or does no harm.
+    /// To be awaited to its end.
     fn write<T, W>(&self, durable: bool, work: W) -> impl Future<Output = Result<T, StoreError>> + Send
     where
         T: Send + 'static,
