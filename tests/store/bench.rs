@@ -40,7 +40,12 @@ impl Bench {
     }
 
     pub(crate) async fn postgres() -> Self {
-        Self { place: Place::Postgres(Postgres::shared().await.database().await) }
+        Self::on(Postgres::shared().await.database().await)
+    }
+
+    /// A database of PostgreSQL.
+    pub(crate) fn on(database: TestDatabase) -> Self {
+        Self { place: Place::Postgres(database) }
     }
 
     /// The file of SQLite.
@@ -70,6 +75,13 @@ impl Bench {
             Place::Sqlite(_) => sqlite::open(&self.file(), settings, process).await,
             Place::Postgres(database) => postgres::open(database.url(), settings, process).await,
         }
+    }
+
+    /// What a statement for PostgreSQL counts.
+    pub(crate) async fn count(&self, statement: &'static str) -> i64 {
+        let Place::Postgres(database) = &self.place else { panic!("this is not PostgreSQL") };
+        let mut connection = sqlx::PgConnection::connect(database.url()).await.expect("the server runs");
+        sqlx::query_scalar(statement).fetch_one(&mut connection).await.expect("the statement is sound")
     }
 
     /// Runs a statement behind the store's back.

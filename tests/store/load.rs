@@ -1,6 +1,8 @@
 //! Many at once.
 
 use crate::bench::{Bench, answer, journal, kept, message, stanza};
+use futures_util::future::join_all;
+use sotto::ports::Journal;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::{MissedTickBehavior, interval};
@@ -46,11 +48,14 @@ async fn measure(
     appends: usize,
     pace: Option<Duration>,
 ) -> String {
-    let talk = |index: usize| {
-        let (store, name) = (Arc::clone(store), format!("{how} {index}"));
+    let open = |index: usize| async move {
+        let room = journal(store, &format!("{how} {index}")).await;
+        let number = room.history().await.expect("the store works").number;
+        (index, room, number)
+    };
+    let rooms = join_all((0..CONVERSATIONS).map(open)).await;
+    let talk = |(index, room, mut number): (usize, Box<dyn Journal>, i32)| {
         async move {
-            let room = journal(&store, &name).await;
-            let mut number = room.history().await.expect("the store works").number;
             // Not all at the same moment.
             tokio::time::sleep(pace.unwrap_or_default() * (index as u32) / CONVERSATIONS as u32).await;
             let mut ticks = interval(pace.unwrap_or(Duration::from_nanos(1)));
@@ -69,7 +74,7 @@ async fn measure(
         }
     };
     let began = Instant::now();
-    let tasks: Vec<_> = (0..CONVERSATIONS).map(|index| tokio::spawn(talk(index))).collect();
+    let tasks: Vec<_> = rooms.into_iter().map(|room| tokio::spawn(talk(room))).collect();
     let mut took = Vec::new();
     for task in tasks {
         took.extend(task.await.expect("all was kept"));

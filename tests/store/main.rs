@@ -9,6 +9,7 @@ mod people;
 mod replay;
 mod retention;
 mod schema;
+mod server;
 
 use bench::Bench;
 use sotto_harness::trial;
@@ -71,6 +72,12 @@ fn main() -> ExitCode {
         damage::deleted_words_are_gone_from_the_disk,
         load::figures,
     ]);
-    let all = everywhere.chain(in_databases).chain(in_a_file);
+    let on_a_server = on!(postgres[server::a_connection_lost_during_a_commit_is_seen_through]);
+    let with_a_server = sotto_harness::tests![
+        server::a_server_that_crashes_loses_and_doubles_nothing,
+        server::a_commit_whose_answer_is_lost_is_kept_once,
+        server::what_is_wrong_is_told_in_words_without_the_password,
+    ];
+    let all = everywhere.chain(in_databases).chain(in_a_file).chain(on_a_server).chain(with_a_server);
     sotto_harness::run_here(2, all.collect())
 }

@@ -1,6 +1,6 @@
 //! People's data: what there is, all of it, and its end.
 
-use crate::bench::{Bench, answer, joined, journal, kept, message, settings, stanza};
+use crate::bench::{Bench, answer, joined, journal, kept, message, stanza};
 use futures_util::TryStreamExt;
 use sotto::ports::StoreError;
 
@@ -63,5 +63,4 @@ pub(crate) async fn a_check_tells_what_there_is(bench: Bench) {
     assert_eq!(report.schema.0, report.schema.1);
     assert!(report.bytes > 0);
     assert!(!report.place.is_empty());
-    let _ = settings();
 }

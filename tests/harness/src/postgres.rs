@@ -80,6 +80,11 @@ impl Postgres {
         TestDatabase { server: Arc::clone(self), url }
     }
 
+    /// Its socket.
+    pub fn socket(&self) -> PathBuf {
+        self.directory.join(".s.PGSQL.5432")
+    }
+
     /// Ends it without a word, as a crash would.
     pub fn kill(&self) {
         if let Some(mut process) = self.process().take() {
