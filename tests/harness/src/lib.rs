@@ -19,6 +19,7 @@ pub mod llama;
 pub mod network;
 pub mod participant;
 pub mod peer;
+pub mod postgres;
 pub mod server;
 pub mod stall;
 pub mod tone;
@@ -89,12 +90,22 @@ pub fn run(threads: usize, tests: Vec<Trial>) -> ExitCode {
 
     let conclusion = libtest_mimic::run(&arguments, tests);
     server::stop_shared();
+    postgres::stop_shared();
     if conclusion.has_failed() {
         eprintln!("logs are kept in {}", isolation::directory().display());
     } else {
         // Only a file somebody else put there could keep it from going.
         let _ = std::fs::remove_dir_all(isolation::directory());
     }
+    conclusion.exit_code()
+}
+
+/// The `main` of a test binary that needs no network: it stays where it is.
+pub fn run_here(threads: usize, tests: Vec<Trial>) -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(threads);
+    let conclusion = libtest_mimic::run(&arguments, tests);
+    postgres::stop_shared();
     conclusion.exit_code()
 }
 

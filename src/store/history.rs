@@ -1,0 +1,168 @@
+//! Reading: what an engine needs to go on, within bounds, and stanzas that are asked for again.
+
+use super::records::Lease;
+use super::sql::{Fault, Row, Sql, values};
+use crate::ports::StoreError;
+use sotto_core::engine::people::Audience;
+use sotto_core::engine::record::{History, Page, Record, Stanza};
+use tracing::warn;
+
+/// Numbers reserved at once.
+pub(super) const BLOCK: i64 = 1_024;
+/// How much of what has ended is given: about so many records, and so many bytes.
+pub(super) const MAX_RECORDS: usize = 2_000;
+pub(super) const MAX_BYTES: usize = 1 << 20;
+/// About how many bytes of stanzas are given at once.
+pub(super) const PAGE_BYTES: usize = 256 << 10;
+/// Rows read by one statement.
+const CHUNK: i64 = 128;
+
+/// Everything but the numbers, which [`reserve`] gives.
+pub(super) async fn load<C: Sql>(connection: &mut C, conversation: i64) -> Result<History, Fault> {
+    let records = records(connection, conversation).await?;
+    let unfinished = match History::unfinished_since(&records) {
+        Some(since) => {
+            stanzas(connection, conversation, i64::from(since), i64::MIN, usize::MAX, usize::MAX).await?
+        }
+        None => Vec::new(),
+    };
+    let select = "SELECT audience, min(number) FROM stanzas WHERE conversation = $1 GROUP BY audience";
+    let mut last_kept = Vec::new();
+    for mut row in connection.rows(select, values![conversation]).await? {
+        if let Some(audience) = audience(row.text(0)?) {
+            last_kept.push((audience, number(row.int(1)?)?));
+        }
+    }
+    last_kept.sort();
+    Ok(History { last_kept, records, unfinished, ..History::default() })
+}
+
+/// Takes the next block of numbers: the last number that may have been used, and the last one of the block.
+pub(super) async fn reserve<C: Sql>(connection: &mut C, lease: Lease) -> Result<(i32, i32), Fault> {
+    let update = "UPDATE conversations SET reserved = reserved - $1 \
+                  WHERE id = $2 AND fence = $3 AND reserved >= $4 RETURNING reserved";
+    let least = i64::from(i32::MIN) + BLOCK;
+    let rows = connection.rows(update, values![BLOCK, lease.conversation, lease.fence, least]).await?;
+    let Some(row) = rows.first() else {
+        let select = "SELECT reserved FROM conversations WHERE id = $1 AND fence = $2";
+        let ours = !connection.rows(select, values![lease.conversation, lease.fence]).await?.is_empty();
+        return Err(Fault::Refused(if ours {
+            StoreError::Broken("the conversation has used up all its numbers; delete it".to_owned())
+        } else {
+            StoreError::Lost
+        }));
+    };
+    let reserved = row.int(0)?;
+    Ok((number(reserved + BLOCK)?, number(reserved)?))
+}
+
+/// Records, oldest first: from the oldest that has not ended, and before that as much as there is room for.
+async fn records<C: Sql>(connection: &mut C, conversation: i64) -> Result<Vec<Record>, Fault> {
+    let select = "SELECT seq FROM open WHERE conversation = $1 ORDER BY seq LIMIT 1";
+    let open = connection.rows(select, values![conversation]).await?;
+    let oldest_open = open.first().map(|row| row.int(0)).transpose()?.unwrap_or(i64::MAX);
+
+    let mut found: Vec<(i64, Vec<u8>)> = Vec::new();
+    let mut bytes = 0;
+    let mut before = i64::MAX;
+    'all: loop {
+        let select =
+            "SELECT seq, body FROM records WHERE conversation = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3";
+        let rows = connection.rows(select, values![conversation, before, CHUNK]).await?;
+        let is_last = (rows.len() as i64) < CHUNK;
+        for mut row in rows {
+            let (seq, body) = (row.int(0)?, row.bytes(1)?);
+            bytes += body.len();
+            if seq < oldest_open && (found.len() >= MAX_RECORDS || bytes > MAX_BYTES) {
+                break 'all;
+            }
+            before = seq;
+            found.push((seq, body));
+        }
+        if is_last {
+            break;
+        }
+    }
+    let select = "SELECT seq, body FROM participants WHERE conversation = $1";
+    for mut row in connection.rows(select, values![conversation]).await? {
+        found.push((row.int(0)?, row.bytes(1)?));
+    }
+    found.sort_unstable_by_key(|(seq, _)| *seq);
+    Ok(found.iter().filter_map(|(seq, body)| decoded(conversation, *seq, body)).collect())
+}
+
+/// A record, unless this version cannot read it: the rest is still worth having.
+pub(super) fn decoded(conversation: i64, seq: i64, body: &[u8]) -> Option<Record> {
+    let record = Record::from_bytes(body);
+    if record.is_none() {
+        warn!(conversation, seq, "a record in the store cannot be read; it is passed over");
+    }
+    record
+}
+
+/// What was sent after `after` up to `until`.
+pub(super) async fn page<C: Sql>(
+    connection: &mut C,
+    conversation: i64,
+    (after, until): (i32, i32),
+    most: usize,
+) -> Result<Page, Fault> {
+    let (after, until) = (i64::from(after), i64::from(until));
+    let stanzas = stanzas(connection, conversation, after, until, most, PAGE_BYTES).await?;
+    // Asked last: what was dropped before the stanzas were read is known by now.
+    let select = "SELECT dropped FROM conversations WHERE id = $1";
+    let rows = connection.rows(select, values![conversation]).await?;
+    let dropped = rows.first().map(|row| row.int(0)).transpose()?.unwrap_or_default();
+    Ok(Page { stanzas, incomplete: dropped != 0 && dropped < after })
+}
+
+async fn stanzas<C: Sql>(
+    connection: &mut C,
+    conversation: i64,
+    after: i64,
+    until: i64,
+    most: usize,
+    most_bytes: usize,
+) -> Result<Vec<Stanza>, Fault> {
+    let mut found = Vec::new();
+    let (mut after, mut bytes) = (after, 0);
+    while found.len() < most && bytes < most_bytes {
+        let select = "SELECT number, audience, body FROM stanzas \
+                      WHERE conversation = $1 AND number < $2 AND number >= $3 ORDER BY number DESC LIMIT $4";
+        let chunk = CHUNK.min(i64::try_from(most - found.len()).unwrap_or(CHUNK));
+        let rows = connection.rows(select, values![conversation, after, until, chunk]).await?;
+        let is_last = (rows.len() as i64) < chunk;
+        for mut row in rows {
+            after = row.int(0)?;
+            if bytes >= most_bytes {
+                break;
+            }
+            if let Some(stanza) = stanza(&mut row)? {
+                bytes += stanza.bytes.len();
+                found.push(stanza);
+            }
+        }
+        if is_last {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// From the columns number, audience and body; nothing if it is meant for those that this version does not know.
+pub(super) fn stanza(row: &mut Row) -> Result<Option<Stanza>, Fault> {
+    let (number, word, bytes) = (number(row.int(0)?)?, row.text(1)?, row.bytes(2)?);
+    Ok(audience(word).map(|audience| Stanza { number, audience, bytes }))
+}
+
+fn audience(word: String) -> Option<Audience> {
+    Audience::try_from(word)
+        .inspect_err(|error| warn!("in the store there is {error}; it is passed over"))
+        .ok()
+}
+
+fn number(value: i64) -> Result<i32, Fault> {
+    i32::try_from(value).map_err(|_| {
+        Fault::Refused(StoreError::Broken(format!("in the store there is {value} as the number of a stanza")))
+    })
+}

@@ -1,0 +1,285 @@
+//! Writing records: all of a call as one transaction, and only while the conversation is ours.
+
+use super::KeptReasoning;
+use super::sql::{Fault, Sql, values};
+use crate::ports::StoreError;
+use sotto_core::engine::people::Audience;
+use sotto_core::engine::record::{Answer, Record};
+use std::sync::LazyLock;
+
+/// Who writes: the conversation, and the number under which it was taken. A later one makes this one void.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lease {
+    pub(super) conversation: i64,
+    pub(super) fence: i64,
+}
+
+/// Records as they are written, encoded before anybody waits for the database.
+#[derive(Debug)]
+pub(super) struct Batch {
+    entries: Vec<Entry>,
+    /// The lowest number that may be used from now on; 0 where that does not change.
+    reserved: i64,
+    /// When it came.
+    at: i64,
+}
+
+#[derive(Debug)]
+enum Entry {
+    Joined { identity: String, body: Vec<u8> },
+    Fact(Fact),
+    Stanza(KeptStanza),
+}
+
+#[derive(Debug)]
+struct KeptStanza {
+    number: i64,
+    audience: String,
+    reasoning: bool,
+    body: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Fact {
+    kind: &'static str,
+    message: Option<String>,
+    answer: Option<String>,
+    effect: Effect,
+    body: Vec<u8>,
+}
+
+/// What a record does to the list of what has not ended.
+#[derive(Debug)]
+enum Effect {
+    Nothing,
+    /// Its message is to be answered.
+    Opens,
+    /// Another answer is wanted, of this message or answer.
+    OpensAgain(String),
+    /// Its message has ended.
+    Ends,
+}
+
+impl Batch {
+    /// What of `records` is kept, at the time `at`.
+    pub(super) fn new(records: Vec<Record>, reasoning: KeptReasoning, at: i64) -> Self {
+        let mut batch = Self { entries: Vec::with_capacity(records.len()), reserved: 0, at };
+        for record in records {
+            if reasoning == KeptReasoning::Nothing && is_reasoning(&record) {
+                continue;
+            }
+            batch.add(record);
+        }
+        batch
+    }
+
+    fn add(&mut self, record: Record) {
+        let body = |record: &Record| record.to_bytes();
+        self.entries.push(match record {
+            Record::Reserved { number } => {
+                self.reserved = self.reserved.min(i64::from(number));
+                return;
+            }
+            Record::Joined(ref joined) => {
+                Entry::Joined { identity: joined.identity.clone(), body: body(&record) }
+            }
+            Record::Stanza(stanza) => Entry::Stanza(KeptStanza {
+                number: i64::from(stanza.number),
+                reasoning: is_for_reasoning(&stanza.audience),
+                audience: stanza.audience.to_string(),
+                body: stanza.bytes,
+            }),
+            record => Entry::Fact(Fact::new(&record)),
+        });
+    }
+
+    /// Nothing is to be written.
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.reserved == 0
+    }
+
+    /// Numbers are reserved: whatever the caller says, that must survive a loss of power.
+    pub(super) fn reserves(&self) -> bool {
+        self.reserved != 0
+    }
+}
+
+/// Whether a record holds what the model thought.
+pub(super) fn is_reasoning(record: &Record) -> bool {
+    match record {
+        Record::Reasoning(_) => true,
+        Record::Stanza(stanza) => is_for_reasoning(&stanza.audience),
+        _ => false,
+    }
+}
+
+fn is_for_reasoning(audience: &Audience) -> bool {
+    matches!(audience, Audience::Reasoning | Audience::ReasoningFeature(_))
+}
+
+impl Fact {
+    fn new(record: &Record) -> Self {
+        let some = |id: &String| Some(id.clone());
+        let (kind, message, answer, effect) = match record {
+            Record::Message(it) => ("message", some(&it.id), None, Effect::Opens),
+            Record::Variation(it) => ("variation", None, None, Effect::OpensAgain(it.target.clone())),
+            Record::Begun(it) => ("begun", some(&it.message), some(&it.answer), Effect::Nothing),
+            Record::Reasoning(it) => ("reasoning", some(&it.message), None, Effect::Nothing),
+            Record::ToolBegun(it) => ("tool_begun", some(&it.message), None, Effect::Nothing),
+            Record::ToolEnded(_) => ("tool_ended", None, None, Effect::Nothing),
+            Record::BrokenOff(it) => ("broken_off", some(&it.message), some(&it.answer), Effect::Nothing),
+            Record::Answer(Answer { message, answer, .. }) => {
+                ("answer", message.clone(), answer.clone(), Effect::Ends)
+            }
+            // Those have rows of their own kind and never come here.
+            Record::Joined(_) | Record::Reserved { .. } | Record::Stanza(_) => {
+                ("other", None, None, Effect::Nothing)
+            }
+        };
+        Self { kind, message, answer, effect, body: record.to_bytes() }
+    }
+}
+
+/// Writes a batch after so many others. One that was written before, without anybody having heard of it, is not written
+/// again.
+pub(super) async fn append<C: Sql>(
+    connection: &mut C,
+    lease: Lease,
+    appends: i64,
+    batch: &Batch,
+) -> Result<(), Fault> {
+    let counted = batch.entries.iter().filter(|entry| !matches!(entry, Entry::Stanza(_))).count() as i64;
+    let claim = "UPDATE conversations SET appends = appends + 1, last_seq = last_seq + $1, \
+                 reserved = CASE WHEN reserved > $2 THEN $2 ELSE reserved END, updated = $3 \
+                 WHERE id = $4 AND fence = $5 AND appends = $6 RETURNING last_seq";
+    let values = values![counted, batch.reserved, batch.at, lease.conversation, lease.fence, appends];
+    let claimed = connection.rows(claim, values).await?;
+    let Some(row) = claimed.first() else {
+        let select = "SELECT id FROM conversations WHERE id = $1 AND fence = $2 AND appends = $3";
+        let values = values![lease.conversation, lease.fence, appends + 1];
+        let is_kept = !connection.rows(select, values).await?.is_empty();
+        return if is_kept { Ok(()) } else { Err(Fault::Refused(StoreError::Lost)) };
+    };
+    let mut writing =
+        Writing { connection, conversation: lease.conversation, at: batch.at, seq: row.int(0)? - counted };
+    let mut stanzas = Vec::new();
+    for entry in &batch.entries {
+        match entry {
+            Entry::Joined { identity, body } => writing.joined(identity, body).await?,
+            Entry::Fact(fact) => writing.fact(fact).await?,
+            Entry::Stanza(stanza) => stanzas.push((writing.seq, stanza)),
+        }
+    }
+    for chunk in stanzas.chunks(STANZAS_AT_ONCE) {
+        writing.stanzas(chunk).await?;
+    }
+    Ok(())
+}
+
+/// How many stanzas one statement writes: each statement is a way to the database and back.
+const STANZAS_AT_ONCE: usize = 16;
+
+/// The statements that write one stanza, two, and so on.
+static INSERT_STANZAS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let row = |row: usize| {
+        let parameters: Vec<_> = (1..=7).map(|column| format!("${}", row * 7 + column)).collect();
+        format!("({})", parameters.join(", "))
+    };
+    let statement = |rows: usize| {
+        let rows: Vec<_> = (0..rows).map(row).collect();
+        format!(
+            "INSERT INTO stanzas (conversation, number, audience, reasoning, seq, at, body) VALUES {} \
+             ON CONFLICT (conversation, number) DO NOTHING",
+            rows.join(", ")
+        )
+    };
+    (1..=STANZAS_AT_ONCE).map(statement).collect()
+});
+
+/// A batch being written.
+struct Writing<'c, C> {
+    connection: &'c mut C,
+    conversation: i64,
+    at: i64,
+    /// The last record's place in the order.
+    seq: i64,
+}
+
+impl<C: Sql> Writing<'_, C> {
+    async fn joined(&mut self, identity: &str, body: &[u8]) -> Result<(), Fault> {
+        self.seq += 1;
+        let insert = "INSERT INTO participants (conversation, identity, seq, at, body) \
+                      VALUES ($1, $2, $3, $4, $5) ON CONFLICT (conversation, identity) DO NOTHING";
+        self.connection.run(insert, values![self.conversation, identity, self.seq, self.at, body]).await?;
+        Ok(())
+    }
+
+    async fn fact(&mut self, fact: &Fact) -> Result<(), Fault> {
+        self.seq += 1;
+        let insert = "INSERT INTO records (conversation, seq, kind, message, answer, at, body) \
+                      VALUES ($1, $2, $3, $4, $5, $6, $7) \
+                      ON CONFLICT (conversation, message) WHERE kind = 'message' DO NOTHING";
+        let values = values![
+            self.conversation,
+            self.seq,
+            fact.kind,
+            fact.message.as_deref(),
+            fact.answer.as_deref(),
+            self.at,
+            &fact.body[..]
+        ];
+        if self.connection.run(insert, values).await? == 0 {
+            // A message that is there already is kept, and was opened then.
+            return Ok(());
+        }
+        match (&fact.effect, &fact.message) {
+            (Effect::Opens, Some(message)) => self.open(message).await,
+            (Effect::OpensAgain(target), _) => {
+                let message = self.message_of(target).await?;
+                self.open(&message).await
+            }
+            (Effect::Ends, Some(message)) => self.end(message).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// The message that `target` is an answer to, or `target` itself.
+    async fn message_of(&mut self, target: &str) -> Result<String, Fault> {
+        let select = "SELECT message FROM records WHERE conversation = $1 AND answer = $2 AND message IS NOT NULL LIMIT 1";
+        let mut rows = self.connection.rows(select, values![self.conversation, target]).await?;
+        rows.first_mut().map_or_else(|| Ok(target.to_owned()), |row| row.text(0))
+    }
+
+    async fn open(&mut self, message: &str) -> Result<(), Fault> {
+        let insert = "INSERT INTO open (conversation, seq, message) VALUES ($1, $2, $3)";
+        self.connection.run(insert, values![self.conversation, self.seq, message]).await?;
+        Ok(())
+    }
+
+    async fn end(&mut self, message: &str) -> Result<(), Fault> {
+        let delete = "DELETE FROM open WHERE conversation = $1 AND seq = \
+                      (SELECT min(seq) FROM open WHERE conversation = $1 AND message = $2)";
+        self.connection.run(delete, values![self.conversation, message]).await?;
+        Ok(())
+    }
+
+    /// Writes some stanzas, each with its place; at least one and at most [`STANZAS_AT_ONCE`].
+    async fn stanzas(&mut self, stanzas: &[(i64, &KeptStanza)]) -> Result<(), Fault> {
+        let mut values = Vec::with_capacity(stanzas.len() * 7);
+        for (seq, stanza) in stanzas {
+            let reasoning = i64::from(stanza.reasoning);
+            let (audience, body) = (&stanza.audience[..], &stanza.body[..]);
+            values.extend(values![
+                self.conversation,
+                stanza.number,
+                audience,
+                reasoning,
+                *seq,
+                self.at,
+                body
+            ]);
+        }
+        self.connection.run(&INSERT_STANZAS[stanzas.len() - 1], values).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,192 @@
+//! A store of each kind for one test, and records to put into it.
+
+use futures_util::TryStreamExt;
+use sotto::ports::{Journal, StoreError};
+use sotto::store::memory::Memory;
+use sotto::store::process::Process;
+use sotto::store::{Archive, Settings, postgres, sqlite};
+use sotto_core::engine::event::TurnEnd;
+use sotto_core::engine::people::Audience;
+use sotto_core::engine::record::{
+    Answer, Begun, BrokenOff, Joined, Message, Reasoning, Record, Spent, Stanza, Variation,
+};
+use sotto_core::model::Usage;
+use sotto_core::time::Time;
+use sotto_core::wire::body::VariationMode;
+use sotto_harness::postgres::{Postgres, TestDatabase};
+use sqlx::{Connection, Executor};
+use std::path::PathBuf;
+use std::sync::Arc;
+use tempfile::TempDir;
+
+/// Where the store of a test is.
+pub(crate) struct Bench {
+    place: Place,
+}
+
+enum Place {
+    Memory(Memory),
+    Sqlite(TempDir),
+    Postgres(TestDatabase),
+}
+
+impl Bench {
+    pub(crate) fn memory() -> Self {
+        Self { place: Place::Memory(Memory::default()) }
+    }
+
+    pub(crate) fn sqlite() -> Self {
+        Self { place: Place::Sqlite(TempDir::new().expect("there is room for temporary files")) }
+    }
+
+    pub(crate) async fn postgres() -> Self {
+        Self::on(Postgres::shared().await.database().await)
+    }
+
+    /// A database of PostgreSQL.
+    pub(crate) fn on(database: TestDatabase) -> Self {
+        Self { place: Place::Postgres(database) }
+    }
+
+    /// The file of SQLite.
+    pub(crate) fn file(&self) -> PathBuf {
+        match &self.place {
+            Place::Sqlite(directory) => directory.path().join("sotto.db"),
+            _ => panic!("only SQLite has a file"),
+        }
+    }
+
+    /// The store, as another process would open it.
+    pub(crate) async fn open(&self) -> Arc<dyn Archive> {
+        self.open_with(settings(), Process::this()).await
+    }
+
+    pub(crate) async fn open_with(&self, settings: Settings, process: Process) -> Arc<dyn Archive> {
+        self.try_open(settings, process).await.expect("the store can be opened")
+    }
+
+    pub(crate) async fn try_open(
+        &self,
+        settings: Settings,
+        process: Process,
+    ) -> Result<Arc<dyn Archive>, StoreError> {
+        match &self.place {
+            Place::Memory(memory) => Ok(Arc::new(memory.clone())),
+            Place::Sqlite(_) => sqlite::open(&self.file(), settings, process).await,
+            Place::Postgres(database) => postgres::open(database.url(), settings, process).await,
+        }
+    }
+
+    /// What a statement for PostgreSQL counts.
+    pub(crate) async fn count(&self, statement: &'static str) -> i64 {
+        let Place::Postgres(database) = &self.place else { panic!("this is not PostgreSQL") };
+        let mut connection = sqlx::PgConnection::connect(database.url()).await.expect("the server runs");
+        sqlx::query_scalar(statement).fetch_one(&mut connection).await.expect("the statement is sound")
+    }
+
+    /// Runs a statement behind the store's back.
+    pub(crate) async fn run(&self, statement: &'static str) {
+        match &self.place {
+            Place::Memory(_) => panic!("there is no SQL in memory"),
+            Place::Sqlite(_) => {
+                let url = format!("sqlite:{}", self.file().display());
+                let mut connection = sqlx::SqliteConnection::connect(&url).await.expect("the file is there");
+                connection.execute(statement).await.expect("the statement is sound");
+                connection.close().await.expect("it was open");
+            }
+            Place::Postgres(database) => {
+                let mut connection =
+                    sqlx::PgConnection::connect(database.url()).await.expect("the server runs");
+                connection.execute(statement).await.expect("the statement is sound");
+                connection.close().await.expect("it was open");
+            }
+        }
+    }
+}
+
+pub(crate) fn settings() -> Settings {
+    Settings::new("livekit.example")
+}
+
+/// A process on another machine: whether it lives is seen by its heartbeat alone.
+pub(crate) fn elsewhere() -> Process {
+    Process { realm: "another machine".to_owned(), host: "far-away".to_owned(), ..Process::this() }
+}
+
+pub(crate) async fn journal(store: &Arc<dyn Archive>, name: &str) -> Box<dyn Journal> {
+    store.open(name).await.expect("nobody else has it")
+}
+
+/// All that is kept of a conversation.
+pub(crate) async fn kept(store: &Arc<dyn Archive>, name: &str) -> Vec<Record> {
+    let entries: Vec<_> = store.entries(name).try_collect().await.expect("the store can be read");
+    entries.into_iter().map(|entry| entry.record).collect()
+}
+
+pub(crate) fn joined(identity: &str, number: i32) -> Record {
+    Record::Joined(Joined { identity: identity.to_owned(), number, at: Time(1) })
+}
+
+pub(crate) fn message(id: &str) -> Record {
+    message_of(id, "Hello.")
+}
+
+pub(crate) fn message_of(id: &str, text: &str) -> Record {
+    Record::Message(Message {
+        id: id.to_owned(),
+        previous: None,
+        from: "alice".to_owned(),
+        name: "Alice".to_owned(),
+        text: text.to_owned(),
+        chat: false,
+        at: Time(2),
+    })
+}
+
+pub(crate) fn variation(target: &str) -> Record {
+    Record::Variation(Variation {
+        from: "alice".to_owned(),
+        target: target.to_owned(),
+        mode: VariationMode::Regenerate,
+        text: None,
+        at: Time(3),
+    })
+}
+
+pub(crate) fn begun(message: &str, answer: &str, number: i32) -> Record {
+    Record::Begun(Begun { message: message.to_owned(), answer: answer.to_owned(), number, at: Time(4) })
+}
+
+pub(crate) fn broken_off(message: &str, answer: &str) -> Record {
+    let (message, answer) = (message.to_owned(), answer.to_owned());
+    Record::BrokenOff(BrokenOff { message, answer, text: "Hel".to_owned(), at: Time(5) })
+}
+
+pub(crate) fn reasoning(message: &str, thought: &str) -> Record {
+    let (message, steps) = (message.to_owned(), vec![thought.to_owned()]);
+    Record::Reasoning(Reasoning { message, answer: "am_1".to_owned(), steps })
+}
+
+pub(crate) fn answer(message: &str) -> Record {
+    Record::Answer(Answer {
+        message: Some(message.to_owned()),
+        answer: Some(format!("am_{message}")),
+        announced: true,
+        text: "Good day.".to_owned(),
+        end: TurnEnd::Answered,
+        steps: 1,
+        thinking_ms: 10,
+        total_ms: 20,
+        usage: Usage::default(),
+        spent: Spent::default(),
+        at: Time(6),
+    })
+}
+
+pub(crate) fn stanza(number: i32) -> Record {
+    stanza_for(number, Audience::Everyone, 10)
+}
+
+pub(crate) fn stanza_for(number: i32, audience: Audience, size: usize) -> Record {
+    Record::Stanza(Stanza { number, audience, bytes: vec![number.unsigned_abs() as u8; size] })
+}

@@ -1,0 +1,92 @@
+//! Many at once.
+
+use crate::bench::{Bench, answer, journal, kept, message, stanza};
+use futures_util::future::join_all;
+use sotto::ports::Journal;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::time::{MissedTickBehavior, interval};
+
+const CONVERSATIONS: usize = 300;
+
+pub(crate) async fn many_conversations_at_once(bench: Bench) {
+    let store = bench.open().await;
+    let talk = |index: usize| {
+        let store = Arc::clone(&store);
+        async move {
+            let name = format!("room-{index}");
+            let room = journal(&store, &name).await;
+            let number = room.history().await.expect("the store works").number;
+            room.append(vec![message("m1")], true).await.expect("the store works");
+            for step in 1..=5 {
+                room.append(vec![stanza(number - step)], false).await.expect("the store works");
+            }
+            room.append(vec![answer("m1"), stanza(number - 6)], true).await.expect("the store works");
+            assert_eq!(kept(&store, &name).await.len(), 8);
+        }
+    };
+    let tasks: Vec<_> = (0..CONVERSATIONS).map(|index| tokio::spawn(talk(index))).collect();
+    for task in tasks {
+        task.await.expect("each was kept");
+    }
+}
+
+/// Prints how long an append takes that need not survive a loss of power, while 300 conversations make five a second each,
+/// and how many fit into a second at most. Asserts only that all of it was kept.
+pub(crate) async fn figures(bench: Bench) {
+    let store = bench.open().await;
+    let seconds: usize =
+        std::env::var("SOTTO_TEST_SECONDS").map_or(2, |text| text.parse().expect("a number"));
+    let paced = measure(&store, "paced", seconds * 5, Some(Duration::from_millis(200))).await;
+    let flat_out = measure(&store, "flat out", 5, None).await;
+    println!("\n{paced}\n{flat_out}");
+}
+
+async fn measure(
+    store: &Arc<dyn sotto::store::Archive>,
+    how: &str,
+    appends: usize,
+    pace: Option<Duration>,
+) -> String {
+    let open = |index: usize| async move {
+        let room = journal(store, &format!("{how} {index}")).await;
+        let number = room.history().await.expect("the store works").number;
+        (index, room, number)
+    };
+    let rooms = join_all((0..CONVERSATIONS).map(open)).await;
+    let talk = |(index, room, mut number): (usize, Box<dyn Journal>, i32)| {
+        async move {
+            // Not all at the same moment.
+            tokio::time::sleep(pace.unwrap_or_default() * (index as u32) / CONVERSATIONS as u32).await;
+            let mut ticks = interval(pace.unwrap_or(Duration::from_nanos(1)));
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            let mut took = Vec::with_capacity(appends);
+            for _ in 0..appends {
+                ticks.tick().await;
+                let began = Instant::now();
+                room.append(vec![stanza(number - 1), stanza(number - 2)], false)
+                    .await
+                    .expect("the store works");
+                took.push(began.elapsed());
+                number -= 2;
+            }
+            took
+        }
+    };
+    let began = Instant::now();
+    let tasks: Vec<_> = rooms.into_iter().map(|room| tokio::spawn(talk(room))).collect();
+    let mut took = Vec::new();
+    for task in tasks {
+        took.extend(task.await.expect("all was kept"));
+    }
+    let rate = took.len() as f64 / began.elapsed().as_secs_f64();
+    took.sort_unstable();
+    let at = |share: usize| took[(took.len() - 1) * share / 100];
+    format!(
+        "{how}: {} appends of 2 stanzas, {rate:.0} a second; median {:?}, p95 {:?}, longest {:?}",
+        took.len(),
+        at(50),
+        at(95),
+        at(100)
+    )
+}

@@ -1,0 +1,83 @@
+//! What every store must do, shown on each of them: in memory, SQLite in a file, and a real PostgreSQL server.
+
+mod bench;
+mod damage;
+mod keeping;
+mod leases;
+mod load;
+mod people;
+mod replay;
+mod retention;
+mod schema;
+mod server;
+
+use bench::Bench;
+use sotto_harness::trial;
+use std::process::ExitCode;
+
+/// The tests of a list, on each of these stores.
+macro_rules! on {
+    (@ memory $test:path) => { trial(concat!("memory ", stringify!($test)), || $test(Bench::memory())) };
+    (@ sqlite $test:path) => { trial(concat!("sqlite ", stringify!($test)), || $test(Bench::sqlite())) };
+    (@ postgres $test:path) => {
+        trial(concat!("postgres ", stringify!($test)), || async { $test(Bench::postgres().await).await })
+    };
+    ([$($store:ident),*] $tests:tt) => { [$(on!($store $tests)),*].into_iter().flatten() };
+    ($store:ident [$($test:path),* $(,)?]) => { vec![$(on!(@ $store $test)),*] };
+}
+
+fn main() -> ExitCode {
+    let everywhere = on!([memory, sqlite, postgres] [
+        keeping::what_was_kept_comes_back_in_its_order,
+        keeping::a_message_is_kept_once,
+        keeping::a_stanza_is_kept_once,
+        keeping::numbers_are_never_given_twice,
+        keeping::history_has_all_that_has_not_ended,
+        keeping::history_is_bounded,
+        keeping::everyones_first_joining_stays,
+        keeping::another_answer_keeps_its_message_open,
+        keeping::stanzas_of_an_unfinished_turn_come_with_the_history,
+        keeping::conversations_do_not_mix,
+        leases::one_process_has_a_conversation_once,
+        leases::many_who_want_it_at_once_get_it_one_by_one,
+        replay::pages_are_exact,
+        replay::pages_are_bounded,
+        people::conversations_are_listed_shown_and_deleted,
+        people::a_conversation_in_use_is_not_deleted,
+        load::many_conversations_at_once,
+    ]);
+    let in_databases = on!([sqlite, postgres] [
+        keeping::a_call_is_kept_whole_or_not_at_all,
+        keeping::namespaces_do_not_mix,
+        leases::a_living_process_keeps_what_it_has,
+        leases::a_process_that_ended_here_is_succeeded_at_once,
+        leases::a_silent_process_is_succeeded_and_writes_nothing_more,
+        leases::closing_gives_everything_free,
+        leases::nobody_waits_for_an_open_that_was_given_up,
+        retention::old_and_many_stanzas_go_but_the_newest_of_each_audience_stays,
+        retention::what_is_replayed_last_says_that_some_is_gone,
+        retention::reasoning_is_erased_when_it_cannot_be_replayed_any_more,
+        retention::reasoning_can_be_kept_out,
+        retention::untouched_conversations_go,
+        people::a_long_conversation_is_read_in_pieces,
+        people::a_check_tells_what_there_is,
+        schema::eight_may_start_at_once,
+        schema::newer_tables_are_refused_unless_they_fit,
+    ]);
+    let in_a_file = on!(sqlite [
+        damage::a_missing_directory_is_made_and_private,
+        damage::what_is_wrong_is_told_in_words,
+        damage::what_waits_for_a_lock_is_kept_when_it_opens,
+        damage::a_kill_loses_nothing_that_was_committed,
+        damage::deleted_words_are_gone_from_the_disk,
+        load::figures,
+    ]);
+    let on_a_server = on!(postgres[server::a_connection_lost_during_a_commit_is_seen_through]);
+    let with_a_server = sotto_harness::tests![
+        server::a_server_that_crashes_loses_and_doubles_nothing,
+        server::a_commit_whose_answer_is_lost_is_kept_once,
+        server::what_is_wrong_is_told_in_words_without_the_password,
+    ];
+    let all = everywhere.chain(in_databases).chain(in_a_file).chain(on_a_server).chain(with_a_server);
+    sotto_harness::run_here(2, all.collect())
+}
