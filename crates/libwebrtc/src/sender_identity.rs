@@ -16,8 +16,9 @@
 use std::{
     collections::VecDeque,
     hash::{BuildHasher, RandomState},
+    ops::Deref,
     sync::{
-        Arc, OnceLock, Weak,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -66,9 +67,25 @@ struct Entry {
     ambiguous: bool,
 }
 
-fn registry() -> &'static Mutex<Vec<Weak<Record>>> {
-    static REGISTRY: OnceLock<Mutex<Vec<Weak<Record>>>> = OnceLock::new();
-    REGISTRY.get_or_init(Mutex::default)
+/// The records that can be found.
+static REGISTRY: Mutex<Vec<Arc<Record>>> = Mutex::new(Vec::new());
+
+/// A connection's own hold on its record, which can be found for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Registration(Arc<Record>);
+
+impl Deref for Registration {
+    type Target = Record;
+
+    fn deref(&self) -> &Record {
+        &self.0
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        REGISTRY.lock().retain(|known| !Arc::ptr_eq(known, &self.0));
+    }
 }
 
 /// A keyed hash: nobody outside can make two payloads collide.
@@ -78,12 +95,11 @@ fn fingerprint(payload: &[u8]) -> u64 {
 }
 
 impl Record {
-    pub(crate) fn register() -> Arc<Self> {
+    /// A record for a new connection.
+    pub(crate) fn register() -> Registration {
         let record = Arc::new(Self::default());
-        let mut registry = registry().lock();
-        registry.retain(|known| known.strong_count() > 0);
-        registry.push(Arc::downgrade(&record));
-        record
+        REGISTRY.lock().push(record.clone());
+        Registration(record)
     }
 
     /// Remembers under which user name the connection can be found.
@@ -158,8 +174,7 @@ impl Senders {
         if username.is_empty() {
             return None;
         }
-        let registry = registry().lock();
-        registry.iter().filter_map(Weak::upgrade).find(|r| *r.username.lock() == username).map(Self)
+        REGISTRY.lock().iter().find(|record| *record.username.lock() == username).cloned().map(Self)
     }
 
     /// Who sent `payload`? Each packet can be asked for once. Ask for *every* packet that arrives, also where
@@ -234,6 +249,22 @@ mod tests {
             record.admit(&packet("flood", i.to_string().as_bytes()));
         }
         assert_eq!(record.entries.lock().len(), MAX_ENTRIES);
+    }
+
+    #[test]
+    fn a_record_is_found_while_its_connection_lives() {
+        let registration = Record::register();
+        let known = Arc::downgrade(&registration.0);
+        registration.is_known_as("found-while-it-lives");
+        registration.admit(&packet("alice", b"hello"));
+        let senders = Senders::of_connection("found-while-it-lives").expect("it is registered");
+        assert_eq!(senders.take(b"hello"), identity("alice"));
+
+        drop(registration);
+        assert!(Senders::of_connection("found-while-it-lives").is_none(), "its connection is gone");
+        drop(senders);
+        assert_eq!(known.strong_count(), 0, "the registry keeps nothing of it");
+        assert!(Senders::of_connection("").is_none(), "a connection without a name is nobody's");
     }
 
     #[test]

@@ -3,14 +3,24 @@
 use std::time::Duration;
 
 use libwebrtc::prelude::*;
+use tokio::sync::{Mutex, MutexGuard};
 
 #[global_allocator]
 static ALLOCATIONS: dhat::Alloc = dhat::Alloc;
 
 const ROUNDS: usize = 40;
+const HELD_PAIRS: usize = 10;
 
-/// Two connections that connect, open a channel and are closed.
-async fn connect_and_close() {
+/// Counts until dropped; one test after the other.
+async fn count_allocations() -> (dhat::Profiler, MutexGuard<'static, ()>) {
+    static COUNTING: Mutex<()> = Mutex::const_new(());
+    let turn = COUNTING.lock().await;
+    libwebrtc::offer_loopback_addresses(true);
+    (dhat::Profiler::builder().testing().build(), turn)
+}
+
+/// Two connections, connected, with an open channel.
+async fn connected() -> [PeerConnection; 2] {
     let factory = PeerConnectionFactory::default();
     let connection = || factory.create_peer_connection(RtcConfiguration::default()).expect("a connection");
     let (a, b) = (connection(), connection());
@@ -31,8 +41,13 @@ async fn connect_and_close() {
     b.set_local_description(answer.clone()).await.expect("our answer");
     a.set_remote_description(answer).await.expect("their answer");
     tokio::time::timeout(Duration::from_secs(20), open).await.expect("it opens in time").expect("it opens");
-    a.close();
-    b.close();
+    [a, b]
+}
+
+async fn connect_and_close() {
+    for connection in connected().await {
+        connection.close();
+    }
 }
 
 /// Live bytes, once the tasks of closed connections have ended.
@@ -48,8 +63,7 @@ async fn live_bytes() -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn closing_frees_everything() {
-    libwebrtc::offer_loopback_addresses(true);
-    let _profiler = dhat::Profiler::builder().testing().build();
+    let _counting = count_allocations().await;
     for _ in 0..10 {
         connect_and_close().await;
     }
@@ -61,4 +75,21 @@ async fn closing_frees_everything() {
     let per_connection = after.saturating_sub(before) / (2 * ROUNDS);
     println!("{before} bytes before, {after} after: {per_connection} left by each connection");
     assert!(per_connection < 100, "each closed connection leaves {per_connection} bytes behind");
+}
+
+/// Whoever keeps a handle on a closed connection keeps its end state, not the machinery.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_closed_connection_that_is_still_held_is_small() {
+    let _counting = count_allocations().await;
+    connect_and_close().await;
+    let none = live_bytes().await;
+    let mut held = Vec::new();
+    for _ in 0..HELD_PAIRS {
+        held.extend(connected().await);
+    }
+    let open = live_bytes().await - none;
+    held.iter().for_each(PeerConnection::close);
+    let closed = live_bytes().await.saturating_sub(none);
+    println!("{} connections: {open} bytes open, {closed} closed but held", held.len());
+    assert!(closed < open / 5, "{} closed connections: {closed} bytes of {open}", held.len());
 }

@@ -51,7 +51,7 @@ pub(crate) struct Shared {
     outbox: Outbox,
     wake: Notify,
     #[cfg(feature = "sender-identity")]
-    pub(crate) senders: Arc<crate::sender_identity::Record>,
+    pub(crate) senders: crate::sender_identity::Registration,
 }
 
 impl Shared {

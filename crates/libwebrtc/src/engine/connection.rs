@@ -48,8 +48,8 @@ pub(crate) struct Settings {
     pub(crate) sctp_snap: bool,
 }
 
-fn new_rtc(settings: Settings, now: Instant) -> Rtc {
-    RtcConfig::new()
+fn new_rtc(settings: Settings, now: Instant) -> Box<Rtc> {
+    let rtc = RtcConfig::new()
         .clear_codecs()
         .enable_opus(true, true)
         // Video is negotiated, so that lines with it are not refused, and never decoded.
@@ -62,12 +62,14 @@ fn new_rtc(settings: Settings, now: Instant) -> Rtc {
         .set_send_buffer_video(1)
         .set_sctp_max_buffered_amount(SCTP_BUFFER_BYTES)
         .set_stats_interval(Some(STATISTICS_INTERVAL))
-        .build(now)
+        .build(now);
+    Box::new(rtc)
 }
 
 /// One peer connection, sans IO.
 pub(crate) struct Connection {
-    pub(super) rtc: Rtc,
+    /// Until it is closed.
+    pub(super) rtc: Option<Box<Rtc>>,
     settings: Settings,
     local_addresses: Vec<SocketAddr>,
     /// Where STUN has come from; see [`MAX_REMOTE_ADDRESSES`].
@@ -86,6 +88,10 @@ pub(crate) struct Connection {
     pub(super) peer_stats: Option<PeerStats>,
     pub(super) media_stats: super::statistics::MediaFigures,
     pub(super) traffic: Traffic,
+}
+
+pub(super) fn closed() -> RtcError {
+    RtcError::invalid_state("the connection is closed")
 }
 
 /// The pair in use.
@@ -108,7 +114,7 @@ pub(crate) struct Traffic {
 impl Connection {
     pub(crate) fn new(settings: Settings, now: Instant) -> Self {
         let mut connection = Self {
-            rtc: new_rtc(settings, now),
+            rtc: Some(new_rtc(settings, now)),
             settings,
             local_addresses: Vec::new(),
             remote_addresses: HashSet::new(),
@@ -146,22 +152,17 @@ impl Connection {
         to: SocketAddr,
         contents: &[u8],
     ) {
-        if self.is_closed() {
-            return;
-        }
         if contents.first().is_some_and(|byte| *byte <= 3) && !self.knows_address(from) {
             return;
         }
         let Ok(parsed) = contents.try_into() else { return };
         let receive = Receive { proto: Protocol::Udp, source: from, destination: to, contents: parsed };
         let input = Input::Receive(now.max(self.now), receive);
-        if !self.rtc.accepts(&input) {
-            return;
-        }
+        let Some(rtc) = self.rtc.as_mut().filter(|rtc| rtc.accepts(&input)) else { return };
         self.now = now.max(self.now);
         self.traffic.packets_received += 1;
         self.traffic.bytes_received += contents.len() as u64;
-        match self.rtc.handle_input(input) {
+        match rtc.handle_input(input) {
             Ok(()) => self.state.heard(self.now),
             // As DTLS demands, a bad record is dropped; it must not end the connection.
             Err(error) => log::debug!("dropped a datagram from {from}: {error}"),
@@ -177,12 +178,13 @@ impl Connection {
 
     /// Throws away an offer that cannot be used, before anything was agreed.
     pub(super) fn begin_anew(&mut self) {
-        self.rtc = new_rtc(self.settings, self.now);
+        let mut rtc = new_rtc(self.settings, self.now);
         for address in &self.local_addresses {
             if let Ok(candidate) = Candidate::host(*address, Protocol::Udp) {
-                self.rtc.add_local_candidate(candidate);
+                rtc.add_local_candidate(candidate);
             }
         }
+        self.rtc = Some(rtc);
     }
 
     pub(crate) fn add_local_address(&mut self, address: SocketAddr) -> Result<String, RtcError> {
@@ -190,21 +192,19 @@ impl Connection {
             Candidate::host(address, Protocol::Udp).map_err(|e| RtcError::invalid_state(e.to_string()))?;
         let text = candidate.to_sdp_string();
         self.local_addresses.push(address);
-        self.rtc.add_local_candidate(candidate);
+        self.open_rtc()?.add_local_candidate(candidate);
         self.settle();
         Ok(text)
     }
 
     pub(crate) fn add_remote_candidate(&mut self, candidate: Candidate) -> Result<(), RtcError> {
-        if self.is_closed() {
-            return Err(RtcError::invalid_state("the connection is closed"));
-        }
+        self.open_rtc()?;
         if self.remote_candidates >= MAX_REMOTE_CANDIDATES {
             log::debug!("ignored a candidate: the peer gave more than {MAX_REMOTE_CANDIDATES}");
             return Ok(());
         }
         self.remote_candidates += 1;
-        self.rtc.add_remote_candidate(candidate);
+        self.open_rtc()?.add_remote_candidate(candidate);
         self.settle();
         Ok(())
     }
@@ -220,10 +220,8 @@ impl Connection {
     }
 
     pub(crate) fn close(&mut self) {
-        if self.is_closed() {
-            return;
-        }
-        if let Err(error) = self.rtc.close() {
+        let Some(rtc) = &mut self.rtc else { return };
+        if let Err(error) = rtc.close() {
             log::debug!("closing: {error}");
         }
         self.settle();
@@ -232,6 +230,9 @@ impl Connection {
         self.channels.close_all(&mut self.events);
         self.events.push_back(Event::Signaling(SignalingState::Closed));
         self.report_state();
+        // Handles may be kept long after (`livekit` 0.10 keeps its own for good when it leaves others behind), so
+        // what is large goes now, not with them.
+        self.rtc = None;
     }
 
     /// The caller has seen this connection panic: nothing inside can be trusted any more.
@@ -250,7 +251,7 @@ impl Connection {
         init: DataChannelInit,
     ) -> Result<ChannelKey, RtcError> {
         if self.is_closed() {
-            return Err(RtcError::invalid_state("the connection is closed"));
+            return Err(closed());
         }
         let key = self.channels.create(label, init)?;
         self.open_channels();
@@ -259,13 +260,16 @@ impl Connection {
     }
 
     pub(crate) fn send(&mut self, key: ChannelKey, data: &[u8], binary: bool) -> Result<(), RtcError> {
-        self.channels.send(key, data, binary, &mut self.rtc)?;
+        let rtc = self.rtc.as_mut().ok_or_else(closed)?;
+        self.channels.send(key, data, binary, rtc)?;
         self.settle();
         Ok(())
     }
 
     pub(crate) fn close_channel(&mut self, key: ChannelKey) {
-        self.channels.close(key, &mut self.rtc, &mut self.events);
+        // A connection that is closed has closed its channels.
+        let Some(rtc) = &mut self.rtc else { return };
+        self.channels.close(key, rtc, &mut self.events);
         self.settle();
     }
 
@@ -322,9 +326,9 @@ impl Connection {
 
     pub(crate) fn send_audio(&mut self, key: TransceiverKey, origin: Instant, packets: &[EncodedPacket]) {
         let now = self.now;
-        if let Some(transceiver) = self.transceivers.get_mut(key) {
+        if let (Some(transceiver), Some(rtc)) = (self.transceivers.get_mut(key), &mut self.rtc) {
             for packet in packets {
-                transceiver.send_audio(&mut self.rtc, now, origin, packet);
+                transceiver.send_audio(rtc, now, origin, packet);
             }
         }
         // Queued packets leave with the next step of time.
@@ -366,10 +370,16 @@ impl Connection {
 
     // ---- inside -------------------------------------------------------------------------------------------
 
+    /// What only an open connection can do needs this.
+    pub(super) fn open_rtc(&mut self) -> Result<&mut Rtc, RtcError> {
+        self.rtc.as_deref_mut().ok_or_else(closed)
+    }
+
     /// Every call from outside first brings the time up to date, so that timers count from the right moment.
     pub(crate) fn advance(&mut self, now: Instant) {
         self.now = now.max(self.now);
-        if let Err(error) = self.rtc.handle_input(Input::Timeout(self.now)) {
+        let Some(rtc) = &mut self.rtc else { return };
+        if let Err(error) = rtc.handle_input(Input::Timeout(self.now)) {
             self.broke(&error.to_string());
         }
     }
@@ -378,17 +388,18 @@ impl Connection {
     pub(super) fn settle(&mut self) {
         loop {
             self.poll_rtc();
-            if !self.channels.flush(&mut self.rtc) {
+            let Some(rtc) = &mut self.rtc else { return };
+            if !self.channels.flush(rtc) {
+                self.channels.report_drained(rtc, &mut self.events);
                 break;
             }
         }
-        self.channels.report_drained(&mut self.rtc, &mut self.events);
         self.report_state();
     }
 
     fn poll_rtc(&mut self) {
-        loop {
-            match self.rtc.poll_output() {
+        while let Some(rtc) = &mut self.rtc {
+            match rtc.poll_output() {
                 Ok(Output::Timeout(at)) => {
                     self.next_timeout = at;
                     return;
@@ -440,7 +451,9 @@ impl Connection {
                 self.channels.close_all(&mut self.events);
             }
             RtcEvent::ChannelOpen(id, label) => {
-                self.channels.opened(id, label, &mut self.rtc, &mut self.events);
+                if let Some(rtc) = &mut self.rtc {
+                    self.channels.opened(id, label, rtc, &mut self.events);
+                }
             }
             RtcEvent::ChannelData(message) => {
                 self.channels.received(message.id, message.data, message.binary, &mut self.events);
@@ -456,7 +469,8 @@ impl Connection {
 
     fn on_rtp(&mut self, packet: str0m::rtp::RtpPacket) {
         let ssrc = packet.header.ssrc;
-        let Some(mid) = self.rtc.direct_api().stream_rx(&ssrc).map(|stream| stream.mid()) else { return };
+        let Some(rtc) = &mut self.rtc else { return };
+        let Some(mid) = rtc.direct_api().stream_rx(&ssrc).map(|stream| stream.mid()) else { return };
         let Some(transceiver) = self.transceivers.by_mid(mid) else { return };
         let key = transceiver.key;
         if let Some(packet) = transceiver.received(packet) {

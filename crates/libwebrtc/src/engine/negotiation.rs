@@ -14,6 +14,7 @@ use str0m::{
 
 use super::{
     ChannelKey, Connection, Event, TransceiverKey,
+    connection::closed,
     sdp::{Description, MediaLine},
     transceivers::to_str0m,
 };
@@ -122,7 +123,7 @@ impl Connection {
         let (mut media, mut channels) =
             previous.as_ref().map(|offer| (offer.media.clone(), offer.channels.clone())).unwrap_or_default();
 
-        let mut api = self.rtc.sdp_api();
+        let mut api = self.rtc.as_mut().ok_or_else(closed)?.sdp_api();
         if let Some(previous) = previous {
             api.merge(previous.pending);
         }
@@ -184,7 +185,7 @@ impl Connection {
 
     pub(crate) fn set_local(&mut self, description: SessionDescription) -> Result<(), RtcError> {
         match (description.sdp_type(), self.negotiation.signaling) {
-            (_, Signaling::Closed) => return Err(RtcError::invalid_state("the connection is closed")),
+            (_, Signaling::Closed) => return Err(closed()),
             (SdpType::Offer, Signaling::Stable | Signaling::HaveLocalOffer) => {
                 let Some(offer) = &self.negotiation.offer else {
                     return Err(RtcError::invalid_state(
@@ -224,7 +225,7 @@ impl Connection {
             return Err(RtcError::invalid_sdp(format!("more than {MAX_MEDIA_LINES} media lines")));
         }
         match (description.sdp_type(), self.negotiation.signaling) {
-            (_, Signaling::Closed) => return Err(RtcError::invalid_state("the connection is closed")),
+            (_, Signaling::Closed) => return Err(closed()),
             (SdpType::Answer, Signaling::HaveLocalOffer) => {
                 if self.negotiation.current_remote.as_ref() == Some(&description) {
                     // `livekit` withdraws an open offer by applying the last answer again.
@@ -269,14 +270,15 @@ impl Connection {
             return Err(RtcError::invalid_state("no offer of ours is open"));
         };
         let username = self.local_username();
-        if let Err(error) = self.rtc.sdp_api().accept_answer(offer.pending, answer) {
+        if let Err(error) = self.open_rtc()?.sdp_api().accept_answer(offer.pending, answer) {
             // The offer is spent and its lines are lost: only a new connection helps.
             self.broke(&format!("the answer does not fit the offer: {error}"));
             self.report_state();
             return Err(RtcError::invalid_sdp(error.to_string()));
         }
+        let rtc = self.rtc.as_mut().ok_or_else(closed)?;
         for (key, id) in offer.channels {
-            self.channels.assign(key, id, &mut self.rtc);
+            self.channels.assign(key, id, rtc);
         }
         self.note_restart(&username);
         Ok(())
@@ -286,8 +288,8 @@ impl Connection {
         let offer =
             SdpOffer::from_sdp_string(&description.sdp).map_err(|e| RtcError::invalid_sdp(e.to_string()))?;
         let username = self.local_username();
-        let answer =
-            self.rtc.sdp_api().accept_offer(offer).map_err(|e| RtcError::invalid_sdp(e.to_string()))?;
+        let accepted = self.open_rtc()?.sdp_api().accept_offer(offer);
+        let answer = accepted.map_err(|e| RtcError::invalid_sdp(e.to_string()))?;
         self.note_restart(&username);
         self.negotiation.answer = Some(answer.to_sdp_string());
         Ok(())
@@ -350,14 +352,14 @@ impl Connection {
 
     /// Opens the channels that wait, where the peer takes data channels at all.
     pub(super) fn open_channels(&mut self) {
-        if self.negotiation.has_application {
+        if let Some(rtc) = self.rtc.as_mut().filter(|_| self.negotiation.has_application) {
             let offered: Vec<_> = self
                 .negotiation
                 .offer
                 .iter()
                 .flat_map(|offer| offer.channels.iter().map(|(key, _)| *key))
                 .collect();
-            self.channels.open_waiting(&offered, &mut self.rtc);
+            self.channels.open_waiting(&offered, rtc);
         }
     }
 

@@ -67,9 +67,10 @@ impl Writer {
 }
 
 impl Connection {
-    /// The ICE user name fragment that this side goes by.
+    /// The ICE user name fragment that this side goes by; none once it is closed.
     pub(crate) fn local_username(&mut self) -> String {
-        self.rtc.direct_api().local_ice_credentials().ufrag
+        let rtc = self.rtc.as_mut();
+        rtc.map(|rtc| rtc.direct_api().local_ice_credentials().ufrag).unwrap_or_default()
     }
 
     /// All reports, or those of one transceiver and the transport below it. `heard` has what the audio side
@@ -99,7 +100,7 @@ impl Connection {
     /// The codec agreed for one transceiver.
     pub(crate) fn rtp_parameters(&self, key: TransceiverKey) -> RtpParameters {
         let mid = self.transceivers.get(key).filter(|t| !t.kind.is_video()).and_then(|t| t.mid);
-        let payload_type = mid.and_then(|mid| opus_payload_type(&self.rtc, mid));
+        let payload_type = mid.zip(self.rtc.as_ref()).and_then(|(mid, rtc)| opus_payload_type(rtc, mid));
         let codecs = payload_type.map(|pt| RtpCodecParameters {
             payload_type: *pt,
             mime_type: "audio/opus".to_owned(),
@@ -187,7 +188,8 @@ impl Connection {
         if transceiver.kind.is_video() {
             return;
         }
-        let Some(payload_type) = opus_payload_type(&self.rtc, mid) else { return };
+        let payload_type = self.rtc.as_ref().and_then(|rtc| opus_payload_type(rtc, mid));
+        let Some(payload_type) = payload_type else { return };
         let codec = dict::CodecStats {
             payload_type: u32::from(*payload_type),
             transport_id: TRANSPORT.to_owned(),
