@@ -35,7 +35,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use report::Report;
 use std::process::ExitCode;
 
-/// What a turn costs; see the README's "Measured".
+/// What a turn costs; one figure after the other, and a table at the end.
 #[derive(Parser, Debug)]
 #[command(
     name = "scripts/bench turn",
