@@ -56,8 +56,13 @@ impl Agent {
 
     /// Starts the program and waits for nothing.
     pub fn launch(program: &str, server: &Server, room: &str, settings: &[(&str, &str)]) -> Self {
+        Self::start(program, server, &["join", room], settings)
+    }
+
+    /// Starts the program with other arguments, for example one that holds many agents; see [`Agent::tell`].
+    pub fn start(program: &str, server: &Server, arguments: &[&str], settings: &[(&str, &str)]) -> Self {
         let mut command = command(program, server, settings);
-        command.args(["join", room]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut process = children::spawn(command).expect("util-linux and the program are there");
         let output = process.stderr.take().expect("asked for a pipe");
         let mut file = File::create(new_directory().join("agent.log")).expect("just made this directory");
@@ -78,6 +83,18 @@ impl Agent {
     /// Its identity in the room.
     pub fn identity(&self) -> &'static str {
         AGENT
+    }
+
+    /// Its process.
+    pub fn process_id(&self) -> u32 {
+        self.process.as_ref().expect("it has not ended yet").id()
+    }
+
+    /// Writes a line to its standard input.
+    pub fn tell(&mut self, line: &str) {
+        let process = self.process.as_mut().expect("it has not ended yet");
+        let input = process.stdin.as_mut().expect("asked for a pipe");
+        writeln!(input, "{line}").expect("it reads what it is told");
     }
 
     /// All it logged so far.

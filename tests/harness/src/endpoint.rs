@@ -59,7 +59,9 @@ pub struct Request {
     pub prompt: usize,
     /// How many bytes of the prompt were a prefix of earlier prompts, in whole blocks.
     pub cached: usize,
-    /// When each piece of the reply was written.
+    /// When the last byte of it had arrived.
+    pub arrived: Instant,
+    /// When each piece of the reply was about to be written.
     pub written: Vec<Instant>,
     /// How the reply ended, once it has.
     pub end: Option<End>,
@@ -127,6 +129,15 @@ impl Endpoint {
     pub fn log(&self) -> watch::Ref<'_, Log> {
         // A receiver is not needed to look at what was sent last.
         self.shared.log.borrow()
+    }
+
+    /// Lets go of what was said so far, which in long benchmarks would be gigabytes; all else stays in the log.
+    pub fn forget_bodies(&self) {
+        self.shared.log.send_modify(|log| {
+            for request in &mut log.requests {
+                request.body = Value::Null;
+            }
+        });
     }
 
     /// Waits until the log fulfils this, and gives what the last look made of it.

@@ -36,8 +36,8 @@ pub fn directory() -> PathBuf {
     PathBuf::from(env::var(DIRECTORY).expect("enter() set it before any test ran"))
 }
 
-/// Returns in the process that runs the tests: isolated if the system allows it.
-pub(crate) fn enter() {
+/// Returns in the process that runs the tests: isolated if the system allows it, with these programs found before.
+pub(crate) fn enter(needed: &[&tools::Tool]) {
     if env::var(NETWORK).is_ok() {
         return;
     }
@@ -59,7 +59,7 @@ pub(crate) fn enter() {
     let mut command = if private { in_namespace(&executable) } else { Command::new(&executable) };
     command
         .args(env::args_os().skip(1))
-        .envs(tools::ALL.map(tools::Tool::find))
+        .envs(needed.iter().map(|tool| tool.find()))
         .env(NETWORK, if private { "private" } else { "loopback" })
         .env(DIRECTORY, &directory)
         .env("SSL_CERT_FILE", authority::certificate(&directory));

@@ -82,22 +82,45 @@ pub fn run(threads: usize, tests: Vec<Trial>) -> ExitCode {
     if arguments.list {
         return libtest_mimic::run(&arguments, tests).exit_code();
     }
-    isolation::enter();
-    watch::install();
-    // Two are compiled in (ring by way of `livekit`, aws-lc-rs by way of str0m) and rustls refuses to guess.
-    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    prepare(&tools::ALL);
     arguments.test_threads.get_or_insert(threads);
 
     let conclusion = libtest_mimic::run(&arguments, tests);
     server::stop_shared();
     postgres::stop_shared();
-    if conclusion.has_failed() {
-        eprintln!("logs are kept in {}", isolation::directory().display());
-    } else {
+    tidy_up(!conclusion.has_failed());
+    conclusion.exit_code()
+}
+
+/// Runs a benchmark as the `main` of its binary: in the same private network and on the same runtime as tests, with a
+/// LiveKit server to start and nothing else of others' programs.
+pub fn run_benchmark(benchmark: impl Future<Output = ()>) -> ExitCode {
+    prepare(&[&tools::SERVER]);
+    let outcome = panic::catch_unwind(AssertUnwindSafe(|| runtime().block_on(benchmark)));
+    let faults = watch::take_faults();
+    for fault in &faults {
+        eprintln!("seen while it ran: {fault}");
+    }
+    let good = outcome.is_ok() && faults.is_empty();
+    tidy_up(good);
+    if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Returns in a process that is isolated and watched.
+fn prepare(tools: &[&tools::Tool]) {
+    isolation::enter(tools);
+    watch::install();
+    // Two are compiled in (ring by way of `livekit`, aws-lc-rs by way of str0m) and rustls refuses to guess.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+}
+
+fn tidy_up(all_was_good: bool) {
+    if all_was_good {
         // Only a file somebody else put there could keep it from going.
         let _ = std::fs::remove_dir_all(isolation::directory());
+    } else {
+        eprintln!("logs are kept in {}", isolation::directory().display());
     }
-    conclusion.exit_code()
 }
 
 /// The `main` of a test binary that needs no network: it stays where it is.

@@ -146,6 +146,11 @@ impl Server {
         (&self.key, &self.secret)
     }
 
+    /// Its process, while it runs.
+    pub fn process_id(&self) -> Option<u32> {
+        self.process().as_ref().map(Child::id)
+    }
+
     /// A token with which `identity` may do everything an ordinary participant may.
     pub fn token(&self, room: &str, identity: &str) -> String {
         AccessToken::with_api_key(&self.key, &self.secret)

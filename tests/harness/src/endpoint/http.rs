@@ -87,6 +87,7 @@ async fn read_request(
             return Ok(None);
         }
     }
+    let arrived = Instant::now();
     let body = serde_json::from_slice(&received[head_end + 4..end]).unwrap_or(Value::Null);
     received.drain(..end);
     Ok(Some(Request {
@@ -96,6 +97,7 @@ async fn read_request(
         body,
         prompt: 0,
         cached: 0,
+        arrived,
         written: Vec::new(),
         end: None,
     }))
@@ -119,8 +121,10 @@ async fn perform(writer: &mut OwnedWriteHalf, reply: &Reply, wrote: impl Fn(Inst
     for step in &reply.steps {
         match step {
             Step::Write(bytes) => {
+                // The reader may have it before we are told that it is written.
+                let at = Instant::now();
                 write_chunk(writer, bytes).await?;
-                wrote(Instant::now());
+                wrote(at);
             }
             Step::Wait(gate) => {
                 // An opened gate lets everything pass.
