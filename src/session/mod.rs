@@ -89,7 +89,8 @@ pub async fn run(
     let clock = Clock::start();
     let metrics = Arc::clone(&ports.metrics);
     let keeping = Keeping::new(room.name.clone(), journal, Arc::clone(&metrics));
-    let engine = match take_up(keeping.journal(), &room.name, &options.settings, &clock, &mut shutdown).await {
+    let engine = match take_up(keeping.journal(), &room.name, &options.settings, &clock, &mut shutdown).await
+    {
         Ok(engine) => engine,
         Err(end) => return end,
     };
@@ -251,7 +252,8 @@ impl Session {
 
     async fn wake_up(&mut self, shutdown: &mut watch::Receiver<bool>) -> Result<(), End> {
         let settings = &self.options.settings;
-        let mut engine = take_up(self.keeping.journal(), &self.room.name, settings, &self.clock, shutdown).await?;
+        let mut engine =
+            take_up(self.keeping.journal(), &self.room.name, settings, &self.clock, shutdown).await?;
         engine.take_over(&mut self.engine);
         self.engine = engine;
         self.resting = false;
@@ -315,7 +317,8 @@ impl Session {
             return Err(End::Lost);
         }
         let settings = &self.options.settings;
-        self.engine = take_up(self.keeping.journal(), &self.room.name, settings, &self.clock, shutdown).await?;
+        self.engine =
+            take_up(self.keeping.journal(), &self.room.name, settings, &self.clock, shutdown).await?;
         self.broken = false;
         let (engine, now) = (&mut self.engine, self.clock.now());
         if catch_unwind(AssertUnwindSafe(|| engine.give_up(GIVEN_UP))).is_err() {

@@ -34,7 +34,7 @@ use sotto_harness::{
     server::{Server, new_room},
 };
 use std::sync::Arc;
-pub(crate) use told::told;
+use told::told;
 use user::User;
 
 /// The program under test, built by cargo for this very run.

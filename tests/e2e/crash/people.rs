@@ -42,7 +42,8 @@ pub(super) struct Person {
 impl Person {
     pub(super) async fn join(server: &Server, room: &str, name: &str) -> Self {
         let token = server.token(room, name);
-        let client = timeout(PATIENCE, Client::join(server.url(), &token, ClientOptions::default()));
+        let url = server.url();
+        let client = timeout(PATIENCE, Client::join(&url, &token, ClientOptions::default()));
         let client = client.await.expect("joining ends").expect("the room can be joined");
         Self { name: name.to_owned(), client, asked: BTreeMap::new(), stanzas: BTreeMap::new(), count: 0 }
     }
