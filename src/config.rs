@@ -21,8 +21,8 @@ mod value;
 
 pub use error::ConfigError;
 pub use sections::{
-    Agent, Budget, BuiltinTool, Endpoint, Http, Interruption, Limits, LiveKit, LogFormat, Model, Reasoning,
-    Room, Store, StoreUrl, Switch, Telemetry, Thinking, Tools, Visibility,
+    Agent, Budget, BuiltinTool, Endpoint, Http, Interruption, KeptReasoning, Limits, LiveKit, LogFormat,
+    Model, Reasoning, Room, Store, StoreUrl, Switch, Telemetry, Thinking, Tools, Visibility,
 };
 pub use source::Environment;
 pub use text::{Extra, Secret, Text};

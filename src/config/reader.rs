@@ -183,6 +183,16 @@ impl Section<'_, '_> {
         Some(secret)
     }
 
+    /// Remembers secrets that were found inside a value.
+    pub(super) fn hide(&mut self, secrets: impl IntoIterator<Item = Secret>) {
+        self.reader.secrets.extend(secrets);
+    }
+
+    /// A variable that is not ours, if it is set.
+    pub(super) fn variable(&self, name: &str) -> Option<String> {
+        self.reader.environment.text(name).ok().flatten()
+    }
+
     /// The value of a key, not interpreted yet, with `${NAME}` replaced.
     pub(super) fn take(&mut self, key: &'static str) -> Option<Given> {
         self.keys.push(key);

@@ -2,8 +2,10 @@
 //! the same to people, and a test keeps the two alike.
 
 mod model;
+mod store;
 
 pub use model::{Endpoint, Model, Switch, Thinking};
+pub use store::{KeptReasoning, Store, StoreUrl};
 
 use super::reader::Section;
 use super::source::Given;
@@ -290,31 +292,6 @@ impl Budget {
             conversation_seconds: section.get("conversation_seconds", seconds(1.0..=365.0 * DAY)),
             conversation_tool_calls: section.get("conversation_tool_calls", integer(1..=i64::MAX)),
         }
-    }
-}
-
-/// Where conversations are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StoreUrl {
-    /// In this process, and lost with it.
-    Memory,
-}
-
-/// `[store]`: where conversations are kept.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Store {
-    /// Which store.
-    pub url: StoreUrl,
-}
-
-impl Store {
-    pub(super) fn read(section: &mut Section<'_, '_>) -> Self {
-        // Hidden, because the address of a database often holds its password.
-        let read = |given: &Given| {
-            one_of(&[("memory:", StoreUrl::Memory)])(given)
-                .map_err(|_| Mismatch::Hidden("\"memory:\", the only store so far".to_owned()))
-        };
-        Self { url: section.or("url", StoreUrl::Memory, read) }
     }
 }
 

@@ -41,9 +41,9 @@ pub(super) async fn load<C: Sql>(connection: &mut C, conversation: i64) -> Resul
 pub(super) async fn reserve<C: Sql>(connection: &mut C, lease: Lease) -> Result<(i32, i32), Fault> {
     let update = "UPDATE conversations SET reserved = reserved - $1 \
                   WHERE id = $2 AND fence = $3 AND reserved >= $4 RETURNING reserved";
-    let least = i64::from(i32::MIN) + BLOCK;
-    let rows = connection.rows(update, values![BLOCK, lease.conversation, lease.fence, least]).await?;
-    let Some(row) = rows.first() else {
+    let lowest = i64::from(i32::MIN) + BLOCK;
+    let rows = connection.rows(update, values![BLOCK, lease.conversation, lease.fence, lowest]).await?;
+    let Some(taken) = rows.first() else {
         let select = "SELECT reserved FROM conversations WHERE id = $1 AND fence = $2";
         let ours = !connection.rows(select, values![lease.conversation, lease.fence]).await?.is_empty();
         return Err(Fault::Refused(if ours {
@@ -52,7 +52,7 @@ pub(super) async fn reserve<C: Sql>(connection: &mut C, lease: Lease) -> Result<
             StoreError::Lost
         }));
     };
-    let reserved = row.int(0)?;
+    let reserved = taken.int(0)?;
     Ok((number(reserved + BLOCK)?, number(reserved)?))
 }
 

@@ -40,7 +40,7 @@ impl Bench {
     }
 
     pub(crate) async fn postgres() -> Self {
-        Self::on(Postgres::shared().await.database().await)
+        Self::on(Postgres::shared().await.database())
     }
 
     /// A database of PostgreSQL.

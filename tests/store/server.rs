@@ -15,7 +15,7 @@ use tokio::sync::watch;
 /// an error may try again, and whoever was not need not.
 pub(crate) async fn a_server_that_crashes_loses_and_doubles_nothing() {
     let server = Postgres::start().await;
-    let bench = Bench::on(server.database().await);
+    let bench = Bench::on(server.database());
     let store = bench.open().await;
     let room = journal(&store, "room").await;
     let (written, mut progress) = watch::channel(0);
@@ -66,7 +66,7 @@ pub(crate) async fn a_connection_lost_during_a_commit_is_seen_through(bench: Ben
 
 pub(crate) async fn what_is_wrong_is_told_in_words_without_the_password() {
     let server = Postgres::start().await;
-    let database = server.database().await;
+    let database = server.database();
     let url = |name: &str| database.url().replace("sotto@", "sotto:canary-7f3a@").replace("/test0", name);
     let told = async |url: &str| match postgres::open(url, settings(), elsewhere()).await {
         Ok(_) => panic!("it must not work"),
@@ -96,7 +96,7 @@ pub(crate) async fn what_is_wrong_is_told_in_words_without_the_password() {
 /// The server commits, and its answer is lost on the way: that it is kept is found out, and it is not kept twice.
 pub(crate) async fn a_commit_whose_answer_is_lost_is_kept_once() {
     let server = Postgres::start().await;
-    let database = server.database().await;
+    let database = server.database();
     let socket = server.socket();
     let between = tempfile::TempDir::new().expect("there is room for temporary files");
     let listener = UnixListener::bind(between.path().join(".s.PGSQL.5432")).expect("nobody else is there");
@@ -136,7 +136,8 @@ async fn hand_on(listener: UnixListener, server: PathBuf, lose: Arc<AtomicUsize>
                         let one_less = |left: usize| left.checked_sub(1);
                         if commits && lose.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok() {
                             // Once it answers, it has committed.
-                            server.read(&mut answered).await.expect("the server runs");
+                            let read = server.read(&mut answered).await.expect("the server runs");
+                            assert!(read > 0, "the server ended");
                             return;
                         }
                     }

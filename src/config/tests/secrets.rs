@@ -13,6 +13,9 @@ fn are_listed_for_masking() {
     let config = good(file, &variables);
     let secrets: BTreeSet<_> = config.secrets().collect();
     assert_eq!(secrets, BTreeSet::from(["lk", "main-key", "other", "token"]));
+    let url = "postgres://sotto:pass@host/db";
+    let database = good("", &[("SOTTO_STORE_URL", url)]);
+    assert_eq!(database.secrets().collect::<Vec<_>>(), [url, "pass"]);
     // Also the key of a model that is not asked.
     let idle = good("", &[("SOTTO_MODEL_KEY", "idle")]);
     assert_eq!(idle.secrets().collect::<Vec<_>>(), ["idle"]);
@@ -22,7 +25,8 @@ fn are_listed_for_masking() {
 fn are_not_shown_by_debug_output() {
     let file = "[agent]\nname = 'a ${C}'\ngreeting = '${C}'\n\
                 [model]\nurl = 'http://a/${C}/v1'\nkey = '${C}'\nextra = { a = ['${C}'] }\n\
-                [[model.fallback]]\nurl = 'http://b/v1'\nname = '${C}'\nkey = 'canary-7f3a'\n";
+                [[model.fallback]]\nurl = 'http://b/v1'\nname = '${C}'\nkey = 'canary-7f3a'\n\
+                [store]\nurl = 'postgres://sotto:canary-7f3a@host/db'\n";
     let variables = [("C", CANARY), ("LIVEKIT_API_SECRET", CANARY)];
     let config = good(file, &variables);
     let shown = format!("{config:?} {config:#?} {:?}", variables.into_iter().collect::<Environment>());
@@ -46,7 +50,7 @@ fn are_not_shown_by_problems() {
         "[model]\nretries = '${C}'\n",
         "[tools]\nbuiltin = ['${C}']\n",
         "[agent]\ninstructions_file = '${C}'\n",
-        "[store]\nurl = 'postgres://user:canary-7f3a@host/db'\n",
+        "[store]\nurl = 'mysql://user:canary-7f3a@host/db'\n",
         "[livekit]\nurl = 'wss://canary-7f3a@host'\n",
     ];
     for file in files {

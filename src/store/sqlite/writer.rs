@@ -42,7 +42,7 @@ trait Job: Send {
 }
 
 struct Work<T, W> {
-    work: W,
+    run: W,
     result: Option<Result<T, StoreError>>,
     reply: oneshot::Sender<Result<T, StoreError>>,
 }
@@ -54,7 +54,7 @@ where
 {
     fn run<'c>(&'c mut self, connection: &'c mut SqliteConnection) -> BoxFuture<'c, Result<(), Fault>> {
         async move {
-            self.result = Some(match (self.work)(connection).await {
+            self.result = Some(match (self.run)(connection).await {
                 Ok(value) => Ok(value),
                 // It has written nothing, so the others of the group need not suffer.
                 Err(Fault::Refused(error)) => Err(error),
@@ -66,9 +66,9 @@ where
     }
 
     fn answer(self: Box<Self>, outcome: Result<(), StoreError>) {
-        let result = self.result.unwrap_or_else(|| Err(ended()));
+        let result = self.result.unwrap_or(Err(ended()));
         // Nobody waits any more; it is kept all the same.
-        let _ = self.reply.send(outcome.and_then(|()| result));
+        let _ = self.reply.send(outcome.and(result));
     }
 }
 
@@ -95,7 +95,7 @@ impl Writer {
         W: for<'c> Fn(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T, Fault>> + Send + Sync + 'static,
     {
         let (reply, replied) = oneshot::channel();
-        let job = Box::new(Work { work, result: None, reply });
+        let job = Box::new(Work { run: work, result: None, reply });
         self.orders.send(Order::Write { durable, job }).await.map_err(|_| ended())?;
         replied.await.unwrap_or_else(|_| Err(ended()))
     }
@@ -164,7 +164,9 @@ impl Line {
     /// Runs jobs as one transaction; where that fails, each as its own, so that none fails for another's sake.
     async fn group(&mut self, mut jobs: Vec<Box<dyn Job>>, synced: bool) {
         if jobs.len() > 1 && self.transaction(&mut jobs, synced).await.is_ok() {
-            jobs.into_iter().for_each(|job| job.answer(Ok(())));
+            for job in jobs {
+                job.answer(Ok(()));
+            }
             return;
         }
         for job in jobs {

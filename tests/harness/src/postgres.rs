@@ -70,7 +70,7 @@ impl Postgres {
     }
 
     /// A new database.
-    pub async fn database(self: &Arc<Self>) -> TestDatabase {
+    pub fn database(self: &Arc<Self>) -> TestDatabase {
         let name = format!("test{}", self.databases.fetch_add(1, Ordering::Relaxed));
         assert!(
             self.client("createdb").arg(&name).status().is_ok_and(|status| status.success()),

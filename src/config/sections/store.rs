@@ -1,0 +1,113 @@
+//! `[store]`: where conversations are kept, how long and how much of them.
+
+use super::MANY;
+use crate::config::reader::Section;
+use crate::config::source::Given;
+use crate::config::value::{Mismatch, boolean, integer, line, one_of, text};
+use crate::config::{Secret, Text};
+use reqwest::Url;
+use std::path::PathBuf;
+
+/// Where conversations are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreUrl {
+    /// In this process, and lost with it.
+    Memory,
+    /// In this file.
+    Sqlite(PathBuf),
+    /// In the PostgreSQL database of this URL, which may hold a password.
+    Postgres(Secret),
+}
+
+/// What is kept of the model's reasoning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeptReasoning {
+    /// All of it.
+    Keep,
+    /// Its text for as long as it may be asked for again.
+    Replay,
+    /// None of it.
+    None,
+}
+
+/// `[store]`: where conversations are kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Store {
+    /// Which store.
+    pub url: StoreUrl,
+    /// Whose conversations these are; none: the LiveKit server's.
+    pub namespace: Option<Text>,
+    /// Stanzas that are kept of one conversation, to be sent again.
+    pub replay_count: u64,
+    /// How many hours they are kept.
+    pub replay_hours: u64,
+    /// After how many days a conversation that nobody touched is deleted; 0: never.
+    pub retention_days: u64,
+    /// What is kept of the model's reasoning.
+    pub reasoning: KeptReasoning,
+    /// Whether those who come later may have what was said before.
+    pub share_history: bool,
+}
+
+impl Store {
+    pub(in crate::config) fn read(section: &mut Section<'_, '_>) -> Self {
+        let usual = usual_file(section);
+        let url = section.get("url", |given| store_url(given, &usual));
+        let url = url.unwrap_or_else(|| StoreUrl::Sqlite(usual.clone()));
+        if let StoreUrl::Postgres(url) = &url {
+            let password = Url::parse(url.expose()).ok().and_then(|url| url.password().map(Secret::new));
+            section.hide([url.clone()].into_iter().chain(password));
+        }
+        Self {
+            url,
+            namespace: section.get("namespace", line),
+            replay_count: section.or("replay_count", 10_000, integer(0..=MANY)),
+            replay_hours: section.or("replay_hours", 24, integer(0..=1_000_000)),
+            retention_days: section.or("retention_days", 0, integer(0..=100_000)),
+            reasoning: section.or(
+                "reasoning",
+                KeptReasoning::Keep,
+                one_of(&[
+                    ("keep", KeptReasoning::Keep),
+                    ("replay", KeptReasoning::Replay),
+                    ("none", KeptReasoning::None),
+                ]),
+            ),
+            share_history: section.or("share_history", false, boolean),
+        }
+    }
+}
+
+/// Where programs keep their users' data.
+fn usual_file(section: &Section<'_, '_>) -> PathBuf {
+    // A relative XDG_DATA_HOME is invalid, says its specification, and to be ignored.
+    let data = section.variable("XDG_DATA_HOME").map(PathBuf::from).filter(|data| data.is_absolute());
+    let data = data.or_else(|| section.variable("HOME").map(|home| PathBuf::from(home).join(".local/share")));
+    data.map_or_else(|| PathBuf::from("sotto.db"), |data| data.join("sotto/sotto.db"))
+}
+
+/// Hidden where it does not fit, because the address of a database often holds its password.
+fn store_url(given: &Given, usual: &std::path::Path) -> Result<StoreUrl, Mismatch> {
+    let expected = || {
+        Mismatch::Hidden(
+            "\"sqlite:\" and the path of a file, \"postgres://user:password@host/database\", or \"memory:\""
+                .to_owned(),
+        )
+    };
+    let given_text = text(given).map_err(|_| expected())?;
+    let url = given_text.trim();
+    if url == "memory:" {
+        return Ok(StoreUrl::Memory);
+    }
+    if let Some(path) = url.strip_prefix("sqlite:") {
+        let path = path.strip_prefix("//").unwrap_or(path);
+        return match path {
+            "" => Ok(StoreUrl::Sqlite(usual.to_owned())),
+            // What others mean by it would be a file of that name here.
+            ":memory:" => Err(expected()),
+            path => Ok(StoreUrl::Sqlite(given.origin.directory().join(path))),
+        };
+    }
+    let is_postgres = Url::parse(url).is_ok_and(|url| ["postgres", "postgresql"].contains(&url.scheme()));
+    if is_postgres { Ok(StoreUrl::Postgres(Secret::new(url))) } else { Err(expected()) }
+}
