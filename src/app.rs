@@ -128,21 +128,23 @@ impl App {
 
     /// Where conversations are kept.
     pub async fn store(&self) -> Result<&Arc<dyn Archive>, AppError> {
-        let config = &self.config.store;
-        let open = || store::open(&config.place, config.settings(self.config.livekit.url.as_str()));
-        Ok(self.store.get_or_try_init(open).await?)
+        let (place, settings) = (place(&self.config.store), kept(&self.config));
+        Ok(self.store.get_or_try_init(|| store::open(&place, settings)).await?)
     }
 
     /// Joins a room and stays until it is over or `shutdown` becomes true. Where another agent has the conversation, it
     /// waits until that one is gone.
     pub async fn join(&self, room: &str, shutdown: watch::Receiver<bool>) -> Result<End, AppError> {
-        loop {
-            let Some(journal) = self.take(room, shutdown.clone()).await? else { return Ok(End::Left) };
-            let end = self.join_with(room, journal, shutdown.clone()).await?;
-            if end != End::Lost {
-                return Ok(end);
+        let end = loop {
+            let Some(journal) = self.take(room, shutdown.clone()).await? else { break Ok(End::Left) };
+            match self.join_with(room, journal, shutdown.clone()).await {
+                // It waits in line again, in case that one ends.
+                Ok(End::Lost) => {}
+                end => break end,
             }
-        }
+        };
+        self.store().await?.close().await;
+        end
     }
 
     /// Takes a conversation, as soon as nobody else has it; `None` if a shutdown came first.
@@ -242,7 +244,7 @@ impl App {
                 config::Visibility::Full => settings::Visibility::Full,
                 config::Visibility::Hidden => settings::Visibility::Hidden,
             },
-            keep_reasoning: self.config.store.reasoning != store::KeptReasoning::Nothing,
+            keep_reasoning: self.config.store.reasoning != config::KeptReasoning::None,
             share_history: self.config.store.share_history,
             thinking: model.endpoints.is_empty()
                 || model.endpoints.iter().any(|endpoint| endpoint.thinking != config::Thinking::Off),
@@ -319,6 +321,39 @@ fn random_identity() -> String {
     getrandom::fill(&mut seed).expect("the system has randomness");
     let id = Ids::from_seed(seed).next(Kind::Message);
     format!("agent-{}", &id[id.len() - 12..])
+}
+
+/// Where conversations are kept.
+fn place(store: &config::Store) -> store::Place {
+    match &store.url {
+        config::StoreUrl::Memory => store::Place::Memory,
+        config::StoreUrl::Sqlite(path) => store::Place::Sqlite(path.clone()),
+        config::StoreUrl::Postgres(url) => store::Place::Postgres(url.expose().to_owned()),
+    }
+}
+
+/// Whose they are, how long and how much is kept.
+fn kept(config: &Config) -> store::Settings {
+    const HOUR: u64 = 3_600;
+    let Config { livekit, store, .. } = config;
+    let namespace = store.namespace.as_deref().map_or_else(|| host(livekit.url.as_str()), str::to_owned);
+    store::Settings {
+        namespace,
+        replay_count: store.replay_count,
+        replay_window: Duration::from_secs(store.replay_hours * HOUR),
+        retention: (store.retention_days > 0).then(|| Duration::from_secs(store.retention_days * 24 * HOUR)),
+        reasoning: match store.reasoning {
+            config::KeptReasoning::Keep => store::KeptReasoning::Keep,
+            config::KeptReasoning::Replay => store::KeptReasoning::Replay,
+            config::KeptReasoning::None => store::KeptReasoning::Nothing,
+        },
+    }
+}
+
+/// Host and port of an address, which say whose rooms these are; its scheme and path do not.
+fn host(url: &str) -> String {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.split(['/', '?', '#']).next().unwrap_or_default().to_owned()
 }
 
 fn built_in(tools: &config::Tools) -> BuiltIn {

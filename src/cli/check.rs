@@ -1,7 +1,7 @@
 //! `sotto check`: does everything that is configured work? Tries each part for real and says what to do where it does not.
 
 use crate::address;
-use crate::app::App;
+use crate::app::{App, AppError};
 use crate::config::{Config, Endpoint};
 use crate::model::Probe;
 use anyhow::bail;
@@ -47,12 +47,7 @@ pub async fn run(arguments: Arguments, config: Config) -> anyhow::Result<()> {
     findings.push(livekit(&config).await);
     let app = App::new(config)?;
     findings.extend(model(&app).await);
-    findings.push(Finding {
-        what: "store".to_owned(),
-        good: true,
-        text: "in memory: conversations last as long as the process".to_owned(),
-        details: json!({ "kind": "memory" }),
-    });
+    findings.push(store(&app).await);
     print(&findings, arguments.json);
     let bad = findings.iter().filter(|finding| !finding.good).count();
     if bad > 0 {
@@ -72,6 +67,33 @@ fn print(findings: &[Finding], json: bool) {
     }
     for Finding { what, good, text, .. } in findings {
         println!("{} {what}: {text}", if *good { "✓" } else { "✗" });
+    }
+}
+
+async fn store(app: &App) -> Finding {
+    let what = "store".to_owned();
+    let checked = async { Ok(app.store().await?.check().await?) };
+    let checked: Result<_, AppError> = checked.await;
+    match checked {
+        Ok(report) => {
+            let good = report.problems.is_empty();
+            let text = if good {
+                format!(
+                    "{}, {} conversations, {} kB",
+                    report.place,
+                    report.conversations,
+                    report.bytes / 1_000
+                )
+            } else {
+                format!("{}: {}", report.place, report.problems.join("; "))
+            };
+            let details = json!({
+                "place": report.place, "conversations": report.conversations, "bytes": report.bytes,
+                "problems": report.problems,
+            });
+            Finding { what, good, text, details }
+        }
+        Err(error) => Finding { what, good: false, text: error.to_string(), details: Value::Null },
     }
 }
 

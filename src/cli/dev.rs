@@ -5,7 +5,7 @@ mod server;
 use super::chat;
 use super::join::while_it_lasts;
 use crate::app::App;
-use crate::config::{Config, Secret, Text};
+use crate::config::{Config, Secret, StoreUrl, Text};
 use anyhow::{Context, bail};
 use server::LocalServer;
 use std::path::PathBuf;
@@ -17,8 +17,8 @@ use tokio::time::sleep;
 /// Start a local LiveKit server and the agent, and chat with it in this terminal.
 ///
 /// The server listens on loopback alone, on free ports, with a new key. Without `SOTTO_MODEL_URL` the built-in demo model
-/// answers. Questions may also be piped in: `echo "What is 12*7?" | sotto dev`. Ctrl-C stops an answer; when nothing is
-/// running, it ends everything.
+/// answers, and without `SOTTO_STORE_URL` all is forgotten in the end. Questions may also be piped in:
+/// `echo "What is 12*7?" | sotto dev`. Ctrl-C stops an answer; when nothing is running, it ends everything.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
     /// The room that the agent joins
@@ -51,6 +51,10 @@ pub async fn run(arguments: Arguments, mut config: Config) -> anyhow::Result<()>
     config.livekit.api_secret = Some(Secret::new(server.api_secret.as_str()));
     // Two may run at once, and nobody watches a trial.
     config.http.addr = None;
+    // The server's key is a new one each time, so nobody could come back to what was said.
+    if !config.store.chosen {
+        config.store.url = StoreUrl::Memory;
+    }
     introduce(&server, &arguments.room, &config);
 
     let outcome = tokio::select! {

@@ -7,6 +7,7 @@ use crate::config::value::{Mismatch, boolean, integer, line, one_of, text};
 use crate::config::{Secret, Text};
 use reqwest::Url;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Where conversations are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub enum KeptReasoning {
 pub struct Store {
     /// Which store.
     pub url: StoreUrl,
+    /// Whether somebody chose it.
+    pub chosen: bool,
     /// Whose conversations these are; none: the LiveKit server's.
     pub namespace: Option<Text>,
     /// Stanzas that are kept of one conversation, to be sent again.
@@ -47,12 +50,15 @@ pub struct Store {
     pub reasoning: KeptReasoning,
     /// Whether those who come later may have what was said before.
     pub share_history: bool,
+    /// After how long without anything happening a conversation leaves memory; none: never.
+    pub rest_after: Option<Duration>,
 }
 
 impl Store {
     pub(in crate::config) fn read(section: &mut Section<'_, '_>) -> Self {
         let usual = usual_file(section);
         let url = section.get("url", |given| store_url(given, &usual));
+        let chosen = url.is_some();
         let url = url.unwrap_or_else(|| StoreUrl::Sqlite(usual.clone()));
         if let StoreUrl::Postgres(url) = &url {
             let password = Url::parse(url.expose()).ok().and_then(|url| url.password().map(Secret::new));
@@ -60,6 +66,7 @@ impl Store {
         }
         Self {
             url,
+            chosen,
             namespace: section.get("namespace", line),
             replay_count: section.or("replay_count", 10_000, integer(0..=MANY)),
             replay_hours: section.or("replay_hours", 24, integer(0..=1_000_000)),
@@ -74,6 +81,10 @@ impl Store {
                 ]),
             ),
             share_history: section.or("share_history", false, boolean),
+            rest_after: match section.or("rest_minutes", 10, integer(0..=1_000_000)) {
+                0 => None,
+                minutes => Some(Duration::from_secs(minutes * 60)),
+            },
         }
     }
 }
