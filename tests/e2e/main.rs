@@ -13,6 +13,7 @@ mod crash;
 mod data;
 mod encryption;
 mod join;
+mod killed;
 mod llama;
 mod loss;
 mod outage;
@@ -109,8 +110,9 @@ fn main() -> ExitCode {
             agent::variations_of_what_was_said_before_a_crash,
             agent::of_two_agents_one_answers_and_the_other_takes_over,
             agent::a_panic_of_the_engine_ends_open_messages_and_nothing_else,
-            crash::at_every_point_of_a_turn,
-            crash::fifty_times_at_random,
+            killed::at_every_point,
+            killed::fifty_times_on_sqlite,
+            killed::fifty_times_on_postgres,
             agent::told_to_leave_it_finishes_its_answer_first,
             agent::an_answer_without_end_does_not_keep_it_for_ever,
             agent::told_to_leave_while_it_still_starts_it_leaves,

@@ -84,15 +84,15 @@ fn reply(request: &Request) -> Reply {
 }
 
 /// A file of its own.
-fn new_file() -> String {
+pub(crate) fn new_file() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     format!("sqlite:{}", isolation::directory().join(format!("crash-{number}.db")).display())
 }
 
 /// The process ends at each point of a turn at which it stores or does something, one after the other.
-pub(crate) async fn at_every_point_of_a_turn() {
-    let house = House::new(new_file()).await;
+pub(crate) async fn at_every_point_of_a_turn(store: String) {
+    let house = House::new(store).await;
     let mut anna = Person::join(&house.server, &house.room, "anna").await;
     let mut crashes = 0;
     for point in 1.. {
@@ -165,10 +165,6 @@ pub(crate) async fn killed_at_random(kills: usize, seed: u64, store: String) {
     );
     assert_eq!(asked, answered + given_up, "nothing is lost");
     drop(agent);
-}
-
-pub(crate) async fn fifty_times_at_random() {
-    killed_at_random(50, 5, new_file()).await;
 }
 
 /// A generator that is good enough for moments.
