@@ -3,8 +3,9 @@
 use super::archive::{self, Archive, Entry, Report, Summary};
 use super::process::Process;
 use super::records::{self, Batch, Lease};
+use super::retention::{self, When};
 use super::sql::Driver;
-use super::{Settings, history, lease, retention};
+use super::{Settings, history, lease};
 use crate::ports::{Journal, Store, StoreError};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -108,7 +109,7 @@ impl<D: Driver> Archive for Database<D> {
 
     fn tidy(&self) -> BoxFuture<'static, Result<(), StoreError>> {
         let shared = Arc::clone(&self.shared);
-        self.detached(async move { retention::tidy(&shared).await })
+        self.detached(async move { retention::tidy(&shared, When::Now).await })
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {
@@ -178,7 +179,7 @@ async fn keep_tidy<D: Driver>(shared: Weak<Shared<D>>) {
     loop {
         sleep(HOUSEKEEPING).await;
         let Some(shared) = shared.upgrade() else { return };
-        if let Err(error) = retention::tidy(&shared).await {
+        if let Err(error) = retention::tidy(&shared, When::Due).await {
             warn!(%error, "what is too old could not be removed from the store");
         }
     }

@@ -148,3 +148,6 @@ impl Driver for Sqlite {
         self.writer.close().await;
     }
 }
+
+#[cfg(test)]
+mod tests;
