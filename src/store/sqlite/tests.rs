@@ -6,6 +6,7 @@ use tempfile::TempDir;
 
 async fn driver(directory: &TempDir) -> Sqlite {
     let path = directory.path().join("sotto.db");
+    create(&path).expect("a new file");
     let (options, trouble) = (options(&path), Trouble::new(&path));
     let connection = start(&options).await.expect("a new file");
     let readers = SqlitePoolOptions::new().connect_lazy_with(options.clone());
@@ -34,7 +35,7 @@ async fn only_what_must_survive_a_loss_of_power_waits_for_the_disk() {
 async fn a_full_disk_and_a_read_only_file_are_told_as_such() {
     let directory = TempDir::new().expect("a directory");
     let driver = driver(&directory).await;
-    let fill = driver.write(true, |connection| {
+    let too_much = driver.write(true, |connection| {
         Box::pin(async move {
             // As much as if the disk had no more room for this file.
             connection.rows("PRAGMA max_page_count = 1", values![]).await?;
@@ -43,7 +44,7 @@ async fn a_full_disk_and_a_read_only_file_are_told_as_such() {
             Ok(())
         })
     });
-    let full = fill.await.expect_err("there is no room");
+    let full = too_much.await.expect_err("there is no room");
     assert!(matches!(&full, StoreError::Unavailable(words) if words.contains("disk is full")), "{full}");
 
     let mut reader = options(&driver.path).read_only(true).connect().await.expect("it can be read");
