@@ -3,14 +3,16 @@
 use super::archive::{self, Archive, Entry, Report, Summary};
 use super::process::Process;
 use super::records::{self, Batch, Lease};
+use super::retention::{self, When};
 use super::sql::Driver;
-use super::{Settings, history, lease, retention};
+use super::{Settings, history, lease};
 use crate::ports::{Journal, Store, StoreError};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use sotto_core::engine::record::{History, Page, Record};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::runtime::Handle;
@@ -32,12 +34,14 @@ pub(super) struct Shared<D: Driver> {
     pub(super) process: Process,
     holds: Holds,
     runtime: Handle,
+    closed: AtomicBool,
 }
 
 impl<D: Driver> Database<D> {
     /// Begins: from here on others see that this process lives.
     pub(super) async fn begin(driver: D, settings: Settings, process: Process) -> Result<Self, StoreError> {
         let shared = Arc::new(Shared {
+            closed: AtomicBool::new(false),
             driver,
             settings,
             process,
@@ -108,12 +112,13 @@ impl<D: Driver> Archive for Database<D> {
 
     fn tidy(&self) -> BoxFuture<'static, Result<(), StoreError>> {
         let shared = Arc::clone(&self.shared);
-        self.detached(async move { retention::tidy(&shared).await })
+        self.detached(async move { retention::tidy(&shared, When::Now).await })
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {
         let shared = Arc::clone(&self.shared);
         async move {
+            shared.closed.store(true, Ordering::Relaxed);
             shared.holds.all_free().await;
             let process = Arc::new(shared.process.clone());
             let farewell = shared.driver.write(false, move |connection| {
@@ -162,12 +167,17 @@ impl<D: Driver> Shared<D> {
     }
 }
 
+/// The store, unless nobody has it any more or it was closed.
+fn still_open<D: Driver>(shared: &Weak<Shared<D>>) -> Option<Arc<Shared<D>>> {
+    shared.upgrade().filter(|shared| !shared.closed.load(Ordering::Relaxed))
+}
+
 async fn keep_beating<D: Driver>(shared: Weak<Shared<D>>) {
     let mut ticks = interval(lease::HEARTBEAT);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let Some(shared) = shared.upgrade() else { return };
+        let Some(shared) = still_open(&shared) else { return };
         if let Err(error) = shared.beat().await {
             warn!(%error, "the store cannot be told that this process lives; others may take its conversations");
         }
@@ -177,8 +187,8 @@ async fn keep_beating<D: Driver>(shared: Weak<Shared<D>>) {
 async fn keep_tidy<D: Driver>(shared: Weak<Shared<D>>) {
     loop {
         sleep(HOUSEKEEPING).await;
-        let Some(shared) = shared.upgrade() else { return };
-        if let Err(error) = retention::tidy(&shared).await {
+        let Some(shared) = still_open(&shared) else { return };
+        if let Err(error) = retention::tidy(&shared, When::Due).await {
             warn!(%error, "what is too old could not be removed from the store");
         }
     }

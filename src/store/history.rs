@@ -149,10 +149,12 @@ async fn stanzas<C: Sql>(
     Ok(found)
 }
 
-/// From the columns number, audience and body; nothing if it is meant for those that this version does not know.
+/// From the columns number, audience and body; nothing if it was emptied, or is meant for those that this version does not
+/// know.
 pub(super) fn stanza(row: &mut Row) -> Result<Option<Stanza>, Fault> {
     let (number, word, bytes) = (number(row.int(0)?)?, row.text(1)?, row.bytes(2)?);
-    Ok(audience(word).map(|audience| Stanza { number, audience, bytes }))
+    let audience = audience(word).filter(|_| !bytes.is_empty());
+    Ok(audience.map(|audience| Stanza { number, audience, bytes }))
 }
 
 fn audience(word: String) -> Option<Audience> {

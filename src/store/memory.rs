@@ -156,7 +156,7 @@ impl Kept {
         })
     }
 
-    fn stanzas(&self) -> impl Iterator<Item = &Stanza> {
+    fn stanzas(&self) -> impl DoubleEndedIterator<Item = &Stanza> {
         self.stanzas.iter().filter_map(|placed| match &placed.record {
             Record::Stanza(stanza) => Some(stanza),
             _ => None,
@@ -210,7 +210,9 @@ impl Kept {
     }
 
     fn add_stanza(&mut self, stanza: Stanza) {
-        if self.stanzas().any(|known| known.number == stanza.number) {
+        // Numbers go down: only one that does not may be known.
+        let is_next = self.stanzas().next_back().is_none_or(|last| stanza.number < last.number);
+        if !is_next && self.stanzas().any(|known| known.number == stanza.number) {
             return;
         }
         let newest = self.newest.entry(stanza.audience.clone()).or_insert(stanza.number);

@@ -206,3 +206,30 @@ impl Driver for Postgres {
         self.line.pool.close().await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sotto_harness::postgres::Postgres as Server;
+
+    /// The server's disk is waited for where that is asked for, and nowhere else.
+    #[tokio::test]
+    async fn only_what_must_survive_a_loss_of_power_waits_for_the_disk() {
+        let server = Server::start().await;
+        let database = server.database();
+        let options = options(database.url()).expect("a good URL");
+        let trouble = Trouble::new(&options);
+        let driver =
+            Postgres { line: Line { pool: PgPoolOptions::new().connect_lazy_with(options), trouble } };
+        for durable in [false, true, true, false] {
+            let shown = driver.write(durable, |connection| {
+                Box::pin(async move {
+                    let mut rows = connection.rows("SHOW synchronous_commit", values![]).await?;
+                    rows.first_mut().map_or(Ok(String::new()), |row| row.text(0))
+                })
+            });
+            assert_eq!(shown.await.as_deref(), Ok(if durable { "on" } else { "off" }));
+        }
+        driver.close().await;
+    }
+}

@@ -14,9 +14,22 @@ use std::time::Duration;
 /// Rows removed by one step.
 const STEP: i64 = 200;
 
+/// How often a conversation is looked through in the background, as a part of the time that stanzas are kept: often
+/// enough for what people expect, seldom enough to cost nothing.
+const LOOKS_PER_WINDOW: i64 = 24;
+
+/// When conversations are looked through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum When {
+    /// Those that were not for some time.
+    Due,
+    /// All, now.
+    Now,
+}
+
 /// Removes all that is to be removed now.
-pub(super) async fn tidy<D: Driver>(shared: &Arc<Shared<D>>) -> Result<(), StoreError> {
-    let dropped = drop_stanzas(&shared.driver, &shared.settings).await?;
+pub(super) async fn tidy<D: Driver>(shared: &Arc<Shared<D>>, when: When) -> Result<(), StoreError> {
+    let dropped = drop_stanzas(&shared.driver, &shared.settings, when).await?;
     let erased = erase_reasoning(&shared.driver, &shared.settings).await?;
     let deleted = delete_old(shared).await?;
     shared.driver.write(false, |connection| lease::forget(connection).boxed()).await?;
@@ -31,17 +44,22 @@ fn millis(duration: Duration) -> i64 {
 }
 
 /// Drops stanzas that nobody may ask for any more; whether there were any.
-async fn drop_stanzas<D: Driver>(driver: &D, settings: &Settings) -> Result<bool, StoreError> {
+async fn drop_stanzas<D: Driver>(driver: &D, settings: &Settings, when: When) -> Result<bool, StoreError> {
     let window = millis(settings.replay_window);
-    let most = i64::try_from(settings.replay_count).unwrap_or(i64::MAX);
+    let limits = Limits {
+        most: i64::try_from(settings.replay_count).unwrap_or(i64::MAX),
+        window,
+        empties_reasoning: settings.reasoning != KeptReasoning::Keep,
+    };
+    let pause = if when == When::Now { 0 } else { window / LOOKS_PER_WINDOW };
     let (mut after, mut any) = (0, false);
     loop {
-        let due = driver.read(move |connection| due(connection, after, window).boxed()).await?;
+        let due = driver.read(move |connection| due(connection, after, window, pause).boxed()).await?;
         let Some(last) = due.last() else { return Ok(any) };
         after = *last;
         for conversation in due {
             while driver
-                .write(false, move |connection| drop_some(connection, conversation, most, window).boxed())
+                .write(false, move |connection| drop_some(connection, conversation, limits).boxed())
                 .await?
             {
                 any = true;
@@ -50,38 +68,50 @@ async fn drop_stanzas<D: Driver>(driver: &D, settings: &Settings) -> Result<bool
     }
 }
 
+/// How much is kept.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    most: i64,
+    window: i64,
+    /// The newest of an audience stays, but what the model thought does not stay in it.
+    empties_reasoning: bool,
+}
+
 /// Conversations that may have too many stanzas: those that were written to since they were swept, and those in which
 /// something may have become too old since.
-async fn due<C: Sql>(connection: &mut C, after: i64, window: i64) -> Result<Vec<i64>, Fault> {
-    let select = "SELECT id FROM conversations WHERE id > $1 AND swept - $2 < updated ORDER BY id LIMIT $3";
-    let rows = connection.rows(select, values![after, window, STEP]).await?;
+async fn due<C: Sql>(connection: &mut C, after: i64, window: i64, pause: i64) -> Result<Vec<i64>, Fault> {
+    let now = connection.now().await?;
+    let select = "SELECT id FROM conversations \
+                  WHERE id > $1 AND swept - $2 <= updated AND swept <= $3 ORDER BY id LIMIT $4";
+    let rows = connection.rows(select, values![after, window, now - pause, STEP]).await?;
     rows.iter().map(|row| row.int(0)).collect()
 }
 
 /// Drops a few stanzas, oldest first, but never the newest of an audience; whether there were any.
-async fn drop_some<C: Sql>(
-    connection: &mut C,
-    conversation: i64,
-    most: i64,
-    window: i64,
-) -> Result<bool, Fault> {
+async fn drop_some<C: Sql>(connection: &mut C, conversation: i64, limits: Limits) -> Result<bool, Fault> {
     let now = connection.now().await?;
-    let newest = "SELECT number FROM stanzas WHERE conversation = $1 ORDER BY number LIMIT 1 OFFSET $2";
-    let rows = connection.rows(newest, values![conversation, most]).await?;
-    // Numbers are negative, so that nothing is above 1.
+    let too_old = now - limits.window;
+    let beyond = "SELECT number FROM stanzas WHERE conversation = $1 ORDER BY number LIMIT 1 OFFSET $2";
+    let rows = connection.rows(beyond, values![conversation, limits.most]).await?;
+    // Numbers are negative, so that none is above 1.
     let too_many = rows.first().map_or(Ok(1), |row| row.int(0))?;
     let delete = "DELETE FROM stanzas WHERE conversation = $1 AND number IN (SELECT number FROM stanzas \
                   WHERE conversation = $1 AND (number >= $2 OR at < $3) \
                   AND number NOT IN (SELECT min(number) FROM stanzas WHERE conversation = $1 GROUP BY audience) \
                   ORDER BY number DESC LIMIT $4) RETURNING number";
-    let rows = connection.rows(delete, values![conversation, too_many, now - window, STEP]).await?;
+    let mut gone = connection.rows(delete, values![conversation, too_many, too_old, STEP]).await?;
+    if limits.empties_reasoning {
+        let empty = "UPDATE stanzas SET body = $1 WHERE conversation = $2 AND reasoning = 1 AND at < $3 \
+                     AND length(body) > 0 RETURNING number";
+        gone.extend(connection.rows(empty, values![&[][..], conversation, too_old]).await?);
+    }
     let mut newest = 0;
-    for row in &rows {
+    for row in &gone {
         newest = row.int(0)?.min(newest);
     }
     let note = "UPDATE conversations SET dropped = CASE WHEN dropped > $1 THEN $1 ELSE dropped END, swept = $2 WHERE id = $3";
     connection.run(note, values![newest, now, conversation]).await?;
-    Ok(!rows.is_empty())
+    Ok(!gone.is_empty())
 }
 
 /// Erases what the model thought where it is kept for replay alone; whether there was any.

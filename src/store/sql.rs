@@ -23,7 +23,7 @@ impl From<i64> for Value {
 
 impl From<&str> for Value {
     fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
+        Self::Text(escaped(text))
     }
 }
 
@@ -38,6 +38,21 @@ impl From<Option<&str>> for Value {
         text.map_or(Self::Null, Self::from)
     }
 }
+
+/// PostgreSQL has no texts with a null character in them, and strangers choose some of ours: it is written as two others.
+fn escaped(text: &str) -> String {
+    if text.contains(['\0', ESCAPE]) {
+        text.replace(ESCAPE, "\u{1}1").replace('\0', "\u{1}0")
+    } else {
+        text.to_owned()
+    }
+}
+
+fn unescaped(text: String) -> String {
+    if text.contains(ESCAPE) { text.replace("\u{1}0", "\0").replace("\u{1}1", "\u{1}") } else { text }
+}
+
+const ESCAPE: char = '\u{1}';
 
 /// The parameters of a statement: `values![id, "text"]`.
 macro_rules! values {
@@ -63,7 +78,7 @@ impl Row {
 
     pub(super) fn optional_text(&mut self, column: usize) -> Result<Option<String>, Fault> {
         match self.0.get_mut(column) {
-            Some(Value::Text(text)) => Ok(Some(std::mem::take(text))),
+            Some(Value::Text(text)) => Ok(Some(unescaped(std::mem::take(text)))),
             Some(Value::Null) => Ok(None),
             other => Err(unexpected("a text", other.as_deref())),
         }
@@ -232,3 +247,20 @@ macro_rules! speaks_sql {
     };
 }
 pub(super) use speaks_sql;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_text_comes_back_as_it_was_and_without_null_between() {
+        let texts = ["", "plain", "a\0b", "\0\0", "\u{1}", "\u{1}0", "\u{1}1\0", "\0\u{1}\u{1}0é"];
+        let mut seen = Vec::new();
+        for text in texts {
+            let escaped = escaped(text);
+            assert!(!escaped.contains('\0') && !seen.contains(&escaped), "{escaped:?}");
+            assert_eq!(unescaped(escaped.clone()), text);
+            seen.push(escaped);
+        }
+    }
+}

@@ -31,6 +31,9 @@ use writer::Writer;
 const BUSY: Duration = Duration::from_secs(5);
 /// How long others that start at the same time are waited for.
 const START: Duration = Duration::from_secs(20);
+/// How long the log grows before it is written back, in pages of 4 KiB. Conversations write to the same few pages again and
+/// again, so that one long log costs far less than several short ones, and the disk is waited for less often.
+const LOG_PAGES: &str = "8000";
 /// Connections for reading.
 const READERS: u32 = 4;
 
@@ -75,6 +78,7 @@ fn options(path: &Path) -> SqliteConnectOptions {
         .synchronous(SqliteSynchronous::Normal)
         .busy_timeout(BUSY)
         .pragma("secure_delete", "ON")
+        .pragma("wal_autocheckpoint", LOG_PAGES)
         .disable_statement_logging()
 }
 
@@ -148,3 +152,6 @@ impl Driver for Sqlite {
         self.writer.close().await;
     }
 }
+
+#[cfg(test)]
+mod tests;

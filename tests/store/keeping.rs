@@ -198,6 +198,19 @@ pub(crate) async fn conversations_do_not_mix(bench: Bench) {
     assert!(kept(&store, "three").await.is_empty());
 }
 
+pub(crate) async fn strange_names_are_names_too(bench: Bench) {
+    let store = bench.open().await;
+    let room = journal(&store, "room\0of '$1' \u{1}").await;
+    let one = Audience::One("al\0ice:%_".to_owned());
+    let records =
+        vec![joined("al\0ice:%_", 0), message("m\0"), message("m\u{1}0"), stanza_for(-1, one.clone(), 3)];
+    room.append(records.clone(), true).await.expect("the store works");
+    assert_eq!(kept(&store, "room\0of '$1' \u{1}").await, records);
+    assert_eq!(room.history().await.expect("the store works").last_kept, [(one, -1)]);
+    room.append(vec![message("m\0"), answer("m\0")], true).await.expect("the store works");
+    assert_eq!(kept(&store, "room\0of '$1' \u{1}").await.len(), 5);
+}
+
 pub(crate) async fn namespaces_do_not_mix(bench: Bench) {
     let (ours, theirs) =
         (bench.open().await, bench.open_with(Settings::new("other.example"), elsewhere()).await);

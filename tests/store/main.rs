@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         keeping::another_answer_keeps_its_message_open,
         keeping::stanzas_of_an_unfinished_turn_come_with_the_history,
         keeping::conversations_do_not_mix,
+        keeping::strange_names_are_names_too,
         leases::one_process_has_a_conversation_once,
         leases::many_who_want_it_at_once_get_it_one_by_one,
         replay::pages_are_exact,

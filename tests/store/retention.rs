@@ -54,6 +54,8 @@ pub(crate) async fn reasoning_is_erased_when_it_cannot_be_replayed_any_more(benc
     let settings = Settings { reasoning: KeptReasoning::Replay, ..settings() };
     let store = bench.open_with(settings, Process::this()).await;
     let room = journal(&store, "room").await;
+    room.append(vec![stanza_for(-1, Audience::Reasoning, 9)], false).await.expect("the store works");
+    bench.run("UPDATE stanzas SET at = at - 90000000").await;
     room.append(vec![message("m1"), reasoning("m1", "old thoughts"), answer("m1")], true)
         .await
         .expect("the store works");
@@ -71,7 +73,11 @@ pub(crate) async fn reasoning_is_erased_when_it_cannot_be_replayed_any_more(benc
         })
         .collect();
     assert_eq!(thoughts, [("m1", vec![]), ("m2", vec!["new thoughts".to_owned()])]);
+    // Nor does the stanza stay, although it is the newest of its audience; only its number does.
     assert_eq!(records.len(), 6);
+    assert_eq!(room.history().await.expect("the store works").last_kept, [(Audience::Reasoning, -1)]);
+    let page = room.stanzas(0, i32::MIN, 10).await.expect("the store works");
+    assert!(page.stanzas.is_empty() && page.incomplete);
 }
 
 pub(crate) async fn reasoning_can_be_kept_out(bench: Bench) {

@@ -11,6 +11,7 @@ use futures_util::future::BoxFuture;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
 use tokio::sync::{mpsc, oneshot};
+use tracing::warn;
 
 /// What may wait; who comes then waits for a place.
 const WAITING: usize = 1_024;
@@ -213,8 +214,13 @@ impl Line {
 
     async fn checkpoint(&mut self) -> Result<(), Fault> {
         if let Some(connection) = &mut self.connection {
-            // A reader that is under way keeps the log's end for a moment; the next checkpoint takes it.
-            connection.rows("PRAGMA wal_checkpoint(TRUNCATE)", values![]).await?;
+            // Waits for readers that are under way, as long as for any lock.
+            let rows = connection.rows("PRAGMA wal_checkpoint(TRUNCATE)", values![]).await?;
+            if rows.first().is_some_and(|row| !matches!(row.int(0), Ok(0))) {
+                warn!(
+                    "another program reads the store: what was deleted stays in its log until that one ends"
+                );
+            }
         }
         Ok(())
     }
