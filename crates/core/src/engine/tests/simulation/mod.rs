@@ -1,0 +1,95 @@
+//! Everything at once, from one seed: engines as processes that crash, pause and fight for the conversation; a store that
+//! fails, goes away and loses its power; a network that delays and loses; a model, tools with effects; clients that come,
+//! go, ask, stop and vary. At the end all is well again, and then the promise must have been kept: see `checks.rs`.
+//!
+//! | file | what it plays |
+//! |---|---|
+//! | `schedule.rs` | the time, what is to happen when, the network |
+//! | `weather.rs` | what goes wrong |
+//! | `agent.rs`, `process.rs` | the shell around an engine; how processes come and go |
+//! | `store.rs` | the store, and the faults that are planted to see that they are found |
+//! | `client.rs` | people's clients |
+//! | `model.rs` | the model and the tools |
+//!
+//! `SOTTO_SIMULATION_SEED=n` plays one schedule and tells its story.
+
+mod agent;
+mod checks;
+mod client;
+mod dice;
+mod model;
+mod process;
+mod schedule;
+mod store;
+mod weather;
+
+use schedule::{Figures, Outcome, play};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use store::Fault;
+
+/// Plays a schedule; a panic is a broken rule like any other.
+fn outcome(seed: u64, fault: Fault, telling: bool) -> Outcome {
+    let played = catch_unwind(AssertUnwindSafe(|| play(seed, fault, telling)));
+    played.unwrap_or_else(|_| Outcome {
+        broken: Some("a panic, told above".to_owned()),
+        story: Vec::new(),
+        figures: Figures::default(),
+    })
+}
+
+/// Plays the schedules of these seeds, and tells the story of the first in which a rule is broken.
+fn hold(seeds: std::ops::Range<u64>) -> Figures {
+    let mut sum = Figures::default();
+    for seed in seeds {
+        let Outcome { broken, figures, .. } = outcome(seed, Fault::None, false);
+        if let Some(broken) = broken {
+            let story = outcome(seed, Fault::None, true).story.join("\n");
+            panic!("{story}\n\nseed {seed}: {broken}\nSOTTO_SIMULATION_SEED={seed} plays it again");
+        }
+        sum = sum + figures;
+        if seed % 5_000 == 4_999 {
+            println!("{} schedules: {sum:?}", seed + 1);
+        }
+    }
+    sum
+}
+
+#[test]
+fn the_promise_is_kept_in_every_schedule() {
+    if let Ok(seed) = std::env::var("SOTTO_SIMULATION_SEED") {
+        let seed: u64 = seed.parse().expect("a seed is a number");
+        let Outcome { broken, story, .. } = outcome(seed, Fault::None, true);
+        println!("{}", story.join("\n"));
+        assert_eq!(broken, None, "seed {seed}");
+        return;
+    }
+    let figures = hold(0..if cfg!(feature = "slow") { 100_000 } else { 300 });
+    println!("{figures:?}");
+}
+
+/// A simulation that finds nothing must be able to find something.
+#[test]
+fn planted_faults_are_found() {
+    let faults = [
+        Fault::NoFence,
+        Fault::NumbersReused,
+        Fault::OpenForgotten,
+        Fault::UnfinishedForgotten,
+        Fault::ToolsForgotten,
+        Fault::ToolsRunAgain,
+        Fault::TornTransactions,
+        Fault::DurableLost,
+        Fault::NotTriedAgain,
+        Fault::FailedButKept,
+        Fault::ReadTooEarly,
+        Fault::ReadWithGap,
+        Fault::RetentionUnsaid,
+        Fault::FirstJoiningForgotten,
+        Fault::ChainForgotten,
+    ];
+    for fault in faults {
+        let found = (0..2_000).find_map(|seed| Some((seed, outcome(seed, fault, false).broken?)));
+        println!("{fault:?}: {found:?}");
+        assert!(found.is_some(), "{fault:?} is not found");
+    }
+}
