@@ -228,7 +228,7 @@ impl Simulation {
             match output {
                 Output::Save { ticket, record, durable } => {
                     if let Record::Stanza(stanza) = &record {
-                        self.look_at_number(stanza.number, &stanza.bytes);
+                        self.look_at_number(agent, stanza.number, &stanza.bytes, false);
                     }
                     if let Record::Begun(begun) = &record {
                         self.agents[agent].turn = (begun.message.clone(), begun.answer.clone());

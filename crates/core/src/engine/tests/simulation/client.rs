@@ -197,7 +197,7 @@ impl Simulation {
         self.tell_of(client, "comes");
         let live = |agent: &&super::agent::Agent| agent.state == State::Live && !agent.away_from_room;
         let agents: Vec<usize> = self.agents.iter().filter(live).map(|agent| agent.number).collect();
-        self.clients[client].agent = agents.last().copied();
+        self.clients[client].agent = agents.iter().copied().max_by_key(|&agent| self.agents[agent].fence);
         for agent in agents {
             self.tell_agent_of(agent, client);
         }
@@ -238,8 +238,10 @@ impl Simulation {
 
     pub(super) fn agent_came(&mut self, client: usize, session: u32, agent: usize) {
         let one = &mut self.clients[client];
+        let fence = |agent: usize| self.agents[agent].fence;
         // Also one that lost packets learns of it, late.
-        if one.present && one.session == session && one.agent.is_none_or(|known| known <= agent) {
+        if one.present && one.session == session && one.agent.is_none_or(|known| fence(known) <= fence(agent))
+        {
             one.begin_anew();
             one.agent = Some(agent);
         }
@@ -383,7 +385,7 @@ impl Simulation {
             return;
         }
         let from_the_newest = one.agent == Some(agent);
-        self.look_at_packet(client, from_the_newest, packet);
+        self.look_at_packet(client, agent, packet);
         let one = &mut self.clients[client];
         let number = packet.envelope.stanza;
         if packet.previous.is_some() {
@@ -418,7 +420,8 @@ impl Simulation {
     fn was_told(&mut self, client: usize, number: i32, from_the_newest: bool, error: &ErrorMessage) {
         let forgetful = self.store.dropped < 0;
         let one = &mut self.clients[client];
-        if error.originating_id.is_some() {
+        // What an agent says that has lost the conversation and does not know it yet does not count.
+        if error.originating_id.is_some() || !from_the_newest {
             return;
         }
         match error.code {
@@ -429,14 +432,15 @@ impl Simulation {
                 }
             }
             // What it asked for it has not got: it asks for the same again.
-            429 | 501 if from_the_newest => one.configured = false,
+            429 | 501 => one.configured = false,
             _ => {}
         }
     }
 
     /// What a client may get, and in which order.
-    fn look_at_packet(&mut self, client: usize, from_the_newest: bool, packet: &Packet) {
+    fn look_at_packet(&mut self, client: usize, agent: usize, packet: &Packet) {
         let one = &mut self.clients[client];
+        let from_the_newest = one.agent == Some(agent);
         let number = packet.envelope.stanza;
         let name = one.name;
         if packet.previous.is_none() {
@@ -465,7 +469,7 @@ impl Simulation {
             return self.breaks(format!("{name} gets {number}, which is hidden"));
         }
         let first_joined = self.clients[client].first_joined;
-        if !self.settings.share_history && self.first_used(number) < first_joined {
+        if !self.settings.share_history && self.was_said_before(number, agent, first_joined) {
             self.breaks(format!("{name} gets {number}, from before it first joined"));
         }
     }

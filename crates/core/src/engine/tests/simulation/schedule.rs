@@ -69,10 +69,12 @@ pub(super) struct Packet {
     pub(super) previous: Option<i32>,
 }
 
-/// The bytes that a number stands for, and when it was first seen.
+/// What a number stands for: its bytes, which agent gave it, and when; and when it was first sent.
 struct Number {
     bytes: Vec<u8>,
-    first: Time,
+    by: usize,
+    given: Time,
+    sent: Option<Time>,
 }
 
 pub(super) struct Simulation {
@@ -274,7 +276,7 @@ impl Simulation {
         let number = envelope.stanza;
         let previous =
             envelope.meta.get("sotto.prev").and_then(|previous| previous.as_i64()?.try_into().ok());
-        self.look_at_number(number, &bytes);
+        self.look_at_number(agent, number, &bytes, true);
         if previous.is_some() && !self.store.has(number) {
             self.breaks(format!("{number} is sent and the store does not have it"));
         }
@@ -294,17 +296,22 @@ impl Simulation {
     }
 
     /// Whatever is sent or stored under a number is the same each time.
-    pub(super) fn look_at_number(&mut self, number: i32, bytes: &[u8]) {
-        let first = self.now;
-        let known = self.numbers.entry(number).or_insert_with(|| Number { bytes: bytes.to_vec(), first });
+    pub(super) fn look_at_number(&mut self, agent: usize, number: i32, bytes: &[u8], sent: bool) {
+        let now = self.now;
+        let given = || Number { bytes: bytes.to_vec(), by: agent, given: now, sent: None };
+        let known = self.numbers.entry(number).or_insert_with(given);
+        if sent {
+            known.sent.get_or_insert(now);
+        }
         if known.bytes != bytes {
             self.breaks(format!("number {number} stands for two different stanzas"));
         }
     }
 
-    /// When a number was first used.
-    pub(super) fn first_used(&self, number: i32) -> Option<Time> {
-        self.numbers.get(&number).map(|number| number.first)
+    /// Whether what an agent sends was said before this time. What waits for the store is said once it is sent.
+    pub(super) fn was_said_before(&self, number: i32, agent: usize, time: Option<Time>) -> bool {
+        let Some(known) = self.numbers.get(&number) else { return false };
+        known.sent < time || (known.by != agent && Some(known.given) < time)
     }
 
     /// A rule is broken; the first one counts.
