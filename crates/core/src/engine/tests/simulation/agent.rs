@@ -227,9 +227,6 @@ impl Simulation {
             }
             match output {
                 Output::Save { ticket, record, durable } => {
-                    if let Record::Stanza(stanza) = &record {
-                        self.look_at_number(agent, stanza.number, &stanza.bytes, false);
-                    }
                     if let Record::Begun(begun) = &record {
                         self.agents[agent].turn = (begun.message.clone(), begun.answer.clone());
                     }
@@ -357,6 +354,11 @@ impl Simulation {
                     self.store.append(fence, records(), durable)
                 };
                 self.tell(|| format!("agent {agent} store {result:?} {}", brief_batch(&batch)));
+                for (_, record, _) in batch.iter().filter(|_| result.is_ok()) {
+                    if let Record::Stanza(stanza) = record {
+                        self.look_at_number(agent, stanza.number, &stanza.bytes, false);
+                    }
+                }
                 ToAgent::Stored { batch, result }
             }
             Job::Read { ticket, after, until, most } => {

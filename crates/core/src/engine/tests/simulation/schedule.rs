@@ -233,9 +233,9 @@ impl Simulation {
         if self.queue.values().any(on_its_way) {
             return Some("something is on its way".to_owned());
         }
-        let live: Vec<&Agent> = self.agents.iter().filter(|agent| agent.state != State::Gone).collect();
+        let live: Vec<&Agent> = self.agents.iter().filter(|agent| agent.state == State::Live).collect();
         match live.as_slice() {
-            [agent] if agent.state == State::Live => {
+            [agent] => {
                 if let Some(why) = agent.busy_with() {
                     return Some(format!("agent {} {why}", agent.number));
                 }

@@ -146,14 +146,7 @@ impl Simulation {
             self.reconnect(agent);
             self.heartbeat(agent);
         }
-        let live = |state| move |agent: &super::agent::Agent| agent.state == state;
-        if self.agents.iter().any(live(State::Live)) {
-            for agent in &mut self.agents {
-                if agent.state == State::Waiting {
-                    agent.state = State::Gone;
-                }
-            }
-        } else if !self.agents.iter().any(live(State::Waiting)) {
+        if self.agents.iter().all(|agent| agent.state == State::Gone) {
             self.start_agent(0, false);
         }
         for client in 0..self.clients.len() {
