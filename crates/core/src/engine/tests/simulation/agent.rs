@@ -35,6 +35,7 @@ pub(super) enum ToAgent {
     },
     Packet {
         client: usize,
+        session: u32,
         envelope: Envelope,
     },
     Stored {
@@ -96,6 +97,8 @@ pub(super) struct Agent {
     pub(super) commits_late: bool,
     pub(super) silent_from: Option<Time>,
     pub(super) leaving: bool,
+    /// The session of each client that it knows of.
+    pub(super) sessions: BTreeMap<usize, u32>,
 }
 
 impl Agent {
@@ -119,6 +122,7 @@ impl Agent {
             commits_late: false,
             silent_from: None,
             leaving: false,
+            sessions: BTreeMap::new(),
         }
     }
 
@@ -156,6 +160,7 @@ impl Simulation {
             ToAgent::Joined { client, session } => {
                 let one = &self.clients[client];
                 if !away && one.present && one.session == session {
+                    me.sessions.insert(client, session);
                     let participant = Participant { identity: one.name.to_owned(), name: String::new() };
                     self.handle(agent, Input::Joined(participant));
                 }
@@ -164,7 +169,8 @@ impl Simulation {
                 let identity = self.clients[client].name.to_owned();
                 self.handle(agent, Input::Left { identity });
             }
-            ToAgent::Packet { client, envelope } if !away => {
+            ToAgent::Packet { client, session, envelope } if !away => {
+                me.sessions.insert(client, session);
                 let from = self.clients[client].name.to_owned();
                 self.tell(|| format!("agent {agent} gets of {from} {}", super::schedule::brief(&envelope)));
                 self.handle(agent, Input::Received { from, envelope: Ok(envelope) });

@@ -62,6 +62,8 @@ pub(super) struct Client {
     asked: Option<Time>,
     /// The last that came in order since its Configuration was answered.
     in_order: Option<i32>,
+    /// It has got everything since then, so whatever comes must be in order.
+    undisturbed: bool,
     tries: BTreeMap<i32, u32>,
     /// The number under which it was told that something is no longer kept.
     pub(super) told_gone: i32,
@@ -102,6 +104,7 @@ impl Client {
             seen: 0,
             asked: None,
             in_order: None,
+            undisturbed: false,
             tries: BTreeMap::new(),
             told_gone: 0,
             unaware: false,
@@ -229,6 +232,7 @@ impl Simulation {
             one.begin_anew();
         } else {
             one.unaware = true;
+            one.undisturbed = false;
         }
         self.tell_of(
             client,
@@ -250,7 +254,7 @@ impl Simulation {
     fn client_sends(&mut self, client: usize, body: Body, as_what: Sent) {
         let one = &mut self.clients[client];
         one.stanza += 1;
-        let stanza = one.stanza;
+        let (stanza, session) = (one.stanza, one.session);
         one.sent.insert(stanza, as_what);
         if one.deaf {
             return;
@@ -259,7 +263,12 @@ impl Simulation {
         for agent in 0..self.agents.len() {
             if self.agents[agent].state == State::Live {
                 let envelope = envelope.clone();
-                self.along(agent, client, true, Event::Agent(agent, ToAgent::Packet { client, envelope }));
+                self.along(
+                    agent,
+                    client,
+                    true,
+                    Event::Agent(agent, ToAgent::Packet { client, session, envelope }),
+                );
             }
         }
     }
@@ -396,6 +405,7 @@ impl Simulation {
             Body::Configuration(_) if from_the_newest && one.asked.is_some() => {
                 one.configured = true;
                 one.in_order = Some(0);
+                one.undisturbed = true;
             }
             Body::ErrorMessage(error) => self.was_told(client, number, from_the_newest, error),
             Body::StartAnswer(start) => _ = one.answers.insert(start.id.clone()),
@@ -450,7 +460,7 @@ impl Simulation {
         if from_the_newest && let Some(last) = one.in_order {
             let takes = one.takes(&packet.envelope.body);
             one.in_order = Some(number);
-            if number >= last && last != 0 {
+            if number >= last && last != 0 && one.undisturbed {
                 return self.breaks(format!("{name} gets {number} after {last}"));
             }
             if !takes && one.configured {

@@ -284,12 +284,19 @@ impl Simulation {
         let packet = Rc::new(Packet { bytes, envelope, previous });
         for client in 0..self.clients.len() {
             let Client { present, session, name, .. } = &self.clients[client];
+            let session = *session;
+            let me = &self.agents[agent];
+            // What an agent owes to a session that it does not know to be over reaches no other: clients that count from 1
+            // again could not tell whose acknowledgement it is.
             let meant = match to {
                 Recipients::Everyone => true,
-                Recipients::Only(identities) => identities.iter().any(|identity| identity == name),
+                Recipients::Only(identities) => {
+                    identities.iter().any(|identity| identity == name)
+                        && me.sessions.get(&client) == Some(&session)
+                }
             };
-            if *present && meant && !self.agents[agent].away_from_room {
-                let (session, packet) = (*session, Rc::clone(&packet));
+            if *present && meant && !me.away_from_room {
+                let packet = Rc::clone(&packet);
                 self.along(agent, client, false, Event::Packet { client, session, agent, packet });
             }
         }
