@@ -152,30 +152,38 @@ impl Simulation {
         if me.state == State::Gone {
             return;
         }
-        if let Some(kept) = &mut me.paused {
-            return kept.push_back(what);
+        let of_the_room =
+            matches!(what, ToAgent::Joined { .. } | ToAgent::Left { .. } | ToAgent::Packet { .. });
+        if of_the_room && me.away_from_room {
+            return;
         }
-        let away = me.away_from_room;
+        match &mut me.paused {
+            Some(kept) => kept.push_back(what),
+            None => self.happens(agent, what),
+        }
+    }
+
+    pub(super) fn happens(&mut self, agent: usize, what: ToAgent) {
+        let me = &mut self.agents[agent];
         match what {
             ToAgent::Joined { client, session } => {
                 let one = &self.clients[client];
-                if !away && one.present && one.session == session {
+                if one.present && one.session == session {
                     me.sessions.insert(client, session);
                     let participant = Participant { identity: one.name.to_owned(), name: String::new() };
                     self.handle(agent, Input::Joined(participant));
                 }
             }
-            ToAgent::Left { client } if !away => {
+            ToAgent::Left { client } => {
                 let identity = self.clients[client].name.to_owned();
                 self.handle(agent, Input::Left { identity });
             }
-            ToAgent::Packet { client, session, envelope } if !away => {
+            ToAgent::Packet { client, session, envelope } => {
                 me.sessions.insert(client, session);
                 let from = self.clients[client].name.to_owned();
                 self.tell(|| format!("agent {agent} gets of {from} {}", super::schedule::brief(&envelope)));
                 self.handle(agent, Input::Received { from, envelope: Ok(envelope) });
             }
-            ToAgent::Left { .. } | ToAgent::Packet { .. } => {}
             ToAgent::Stored { batch, result } => self.stored(agent, batch, result),
             ToAgent::Read { ticket, page } => self.was_read(agent, ticket, page),
             ToAgent::Retry => self.rest(agent),
@@ -257,7 +265,9 @@ impl Simulation {
         }
         let me = &mut self.agents[agent];
         if self.store.fault == Fault::ReadTooEarly {
-            me.jobs.extend(readings.drain(..));
+            for reading in readings.drain(..) {
+                me.jobs.push_front(reading);
+            }
         }
         if !batch.is_empty() {
             me.jobs.push_back(Job::Append(batch));

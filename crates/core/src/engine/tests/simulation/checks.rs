@@ -26,6 +26,7 @@ struct Told {
     owed: BTreeMap<String, (u32, u32)>,
     messages: BTreeMap<String, record::Message>,
     variations: BTreeMap<(String, String), usize>,
+    begun: Vec<record::Begun>,
     ends: Vec<record::Answer>,
     broken_off: Vec<record::BrokenOff>,
     /// The last number before each one's first joining.
@@ -55,7 +56,10 @@ impl Told {
                     told.owed.entry(message.clone()).or_default().0 += 1;
                     *told.variations.entry((variation.from, variation.target)).or_default() += 1;
                 }
-                Record::Begun(begun) => _ = message_of.insert(begun.answer, begun.message),
+                Record::Begun(begun) => {
+                    message_of.insert(begun.answer.clone(), begun.message.clone());
+                    told.begun.push(begun);
+                }
                 Record::BrokenOff(broken) => told.broken_off.push(broken),
                 Record::Answer(answer) => {
                     if let Some(message) = &answer.message {
@@ -196,6 +200,14 @@ impl Simulation {
                 format!("a variation of {target} was acknowledged and is not stored")
             })?;
         }
+        for (message, at) in &client.stopped {
+            // Unless someone wanted another answer, or the power was lost: only what people ask for is durable.
+            let once = !self.store.lost_power && told.owed.get(message).is_some_and(|(owed, _)| *owed == 1);
+            let again = told.begun.iter().any(|begun| begun.message == *message && begun.at > *at);
+            ensure(!(once && again), || {
+                format!("{message} is begun after {name} was told that it is stopped")
+            })?;
+        }
         let stored: BTreeMap<i32, &Stanza> =
             self.store.stanzas().map(|stanza| (stanza.number, stanza)).collect();
         for (number, packet) in &client.held {
@@ -209,7 +221,7 @@ impl Simulation {
             return Ok(());
         }
         let since = *told.since.get(name).ok_or_else(|| format!("{name} never joined"))?;
-        for stanza in self.store.replayable().filter(|stanza| stanza.number < since) {
+        for stanza in self.store.stanzas().filter(|stanza| stanza.number < since) {
             let number = stanza.number;
             let gone = client.told_gone != 0 && number > client.told_gone;
             if gone || client.held.contains_key(&number) || !self.takes(client, &stanza.audience) {

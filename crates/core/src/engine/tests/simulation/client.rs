@@ -26,6 +26,8 @@ const PATIENCE: Duration = Duration::from_millis(3_500);
 enum Sent {
     Message(usize),
     Variation(String),
+    /// What was to be stopped, by its name.
+    Stop(Option<String>),
     Other,
 }
 
@@ -74,6 +76,8 @@ pub(super) struct Client {
     answers: BTreeSet<String>,
     /// Variations that were acknowledged, by their targets.
     pub(super) varied: Vec<String>,
+    /// Messages of its own that were acknowledged and then stopped, and when that was acknowledged.
+    pub(super) stopped: Vec<(String, Time)>,
 }
 
 impl Client {
@@ -111,6 +115,7 @@ impl Client {
             deaf: false,
             answers: BTreeSet::new(),
             varied: Vec::new(),
+            stopped: Vec::new(),
         }
     }
 
@@ -323,8 +328,12 @@ impl Simulation {
             35..=42 => {
                 let target_id = self.dice.percent(40).then(|| self.some_id(client)).flatten();
                 let stop_type = self.dice.pick(&[StopType::Generation, StopType::All]);
+                let written = &self.clients[client].written;
+                let done =
+                    |target: &&String| written.iter().any(|one| one.id == **target && one.acknowledged);
+                let sent = Sent::Stop(target_id.as_ref().filter(done).cloned());
                 let stop = ControlStop { conversation_id: String::new(), target_id, reason: None, stop_type };
-                self.client_sends(client, Body::ControlStop(stop), Sent::Other);
+                self.client_sends(client, Body::ControlStop(stop), sent);
             }
             43..=54 => {
                 let Some(target_id) = self.some_id(client) else { return };
@@ -423,6 +432,7 @@ impl Simulation {
                 self.breaks(format!("{id} is refused for good"));
             }
             (Some(Sent::Variation(target)), true) => one.varied.push(target.clone()),
+            (Some(Sent::Stop(Some(target))), true) => one.stopped.push((target.clone(), self.now)),
             _ => {}
         }
     }

@@ -163,7 +163,9 @@ impl Simulation {
         }
         self.tell(|| format!("agent {agent} wakes up"));
         for what in happened {
-            self.to_agent(agent, what);
+            if self.agents[agent].state == State::Live {
+                self.happens(agent, what);
+            }
         }
         let beat = self.dice.between(1, 1_000);
         self.after(beat, Event::Heartbeat(agent));

@@ -72,7 +72,8 @@ pub(super) struct Store {
     pub(super) fence: u64,
     /// The newest stanza that is no longer given to anyone.
     pub(super) dropped: i32,
-    /// Stanzas that were lost with the power.
+    /// Whether anything was lost with the power, and which stanzas.
+    pub(super) lost_power: bool,
     pub(super) lost: BTreeSet<i32>,
     pub(super) full_until: Time,
     pub(super) away_until: Time,
@@ -144,6 +145,7 @@ impl Store {
         }
         let gone = self.log.split_off(left);
         self.lost.extend(gone.iter().filter_map(|kept| stanza(&kept.record)).map(|stanza| stanza.number));
+        self.lost_power |= !gone.is_empty();
         self.durable = left;
         gone.len()
     }
@@ -176,11 +178,6 @@ impl Store {
 
     pub(super) fn has(&self, number: i32) -> bool {
         self.stanzas().rev().any(|stanza| stanza.number == number)
-    }
-
-    /// The stanzas that are given to those who ask.
-    pub(super) fn replayable(&self) -> impl Iterator<Item = &Stanza> {
-        self.log.iter().filter(|kept| !kept.dropped).filter_map(|kept| stanza(&kept.record))
     }
 
     fn reserved(&self) -> i32 {
