@@ -28,10 +28,9 @@ impl Engine {
             );
             return self.refuse(from, stanza, &Body::ControlStop(stop), complaint);
         }
-        self.acknowledge(from, stanza, true);
         // Speech alone: there is none yet, and the text goes on.
         if stop.stop_type == StopType::Speech {
-            return;
+            return self.acknowledge(from, stanza, true);
         }
         // Anyone may stop an answer, so anyone may also stop one by its name before it has begun.
         let all = stop.stop_type == StopType::All;
@@ -42,6 +41,8 @@ impl Engine {
         self.close_waiting(TurnEnd::Stopped, |work| {
             (all && work.by == from) || target == Some(work.message_id.as_str())
         });
+        // Behind the ends, which are stored first: what is said to be stopped is not begun again after a crash.
+        self.acknowledge(from, stanza, true);
     }
 
     /// A slow store must not let a message overtake the stop that came after it: what would be running or waiting by

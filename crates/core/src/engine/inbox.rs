@@ -351,6 +351,13 @@ impl Engine {
         }
     }
 
+    /// What someone sent is still taken in, but not acknowledged to whoever comes next under its name.
+    pub(super) fn forget_stanzas(&mut self, from: &str) {
+        for saving in self.saving.values_mut().filter(|saving| saving.from == from) {
+            saving.stanzas.clear();
+        }
+    }
+
     /// Tells those who wait for a store that does not answer.
     pub(super) fn complain_about_the_store(&mut self) {
         let mut late: Vec<(String, bool, String)> = Vec::new();

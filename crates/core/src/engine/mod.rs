@@ -151,10 +151,7 @@ impl Engine {
         self.now = self.now.max(now);
         match input {
             Input::Joined(participant) => self.joined(&participant),
-            Input::Left { identity } => {
-                self.stop_catching_up(&identity);
-                self.people.leave(&identity, self.now);
-            }
+            Input::Left { identity } => self.left(&identity),
             Input::Received { from, envelope } => self.received(&from, envelope),
             Input::Overflowed { from, packets } => self.overflowed(&from, packets),
             Input::Refused { from, reason } => self.refused_for_now(&from, 1, reason),
@@ -227,6 +224,15 @@ impl Engine {
         if news && self.conversation.is_empty() {
             self.greet();
         }
+    }
+
+    /// Whoever comes next under this name may be another client, which counts its own stanzas: nothing that was owed to
+    /// the former one may reach it.
+    fn left(&mut self, identity: &str) {
+        self.stop_catching_up(identity);
+        self.outbox.forget(identity);
+        self.forget_stanzas(identity);
+        self.people.leave(identity, self.now);
     }
 
     /// Says the greeting, once, as an answer to nobody.

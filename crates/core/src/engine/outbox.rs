@@ -29,6 +29,18 @@ struct Waiting {
     output: Option<Output>,
 }
 
+impl Waiting {
+    /// Takes one out of those who are to get it by name.
+    fn leave_out(&mut self, identity: &str) {
+        if let Some(Output::Send { to: Recipients::Only(identities), .. }) = &mut self.output {
+            identities.retain(|other| other != identity);
+            if identities.is_empty() {
+                self.output = None;
+            }
+        }
+    }
+}
+
 /// The conversation's one counter, and the stanzas that wait for the store.
 #[derive(Debug)]
 pub(super) struct Outbox {
@@ -119,17 +131,18 @@ impl Outbox {
     /// Someone gets what is kept from the store from now on, so nothing of it that is still on its way.
     pub(super) fn leave_out(&mut self, identity: &str, people: &People) {
         for waiting in self.waiting.iter_mut().filter(|waiting| waiting.kept) {
-            let Some(Output::Send { to, .. }) = &mut waiting.output else { continue };
-            let mut others = match std::mem::replace(to, Recipients::Everyone) {
-                Recipients::Everyone => people.present(),
-                Recipients::Only(identities) => identities,
-            };
-            others.retain(|other| other != identity);
-            if others.is_empty() {
-                waiting.output = None;
-            } else {
-                *to = Recipients::Only(others);
+            if let Some(Output::Send { to: to @ Recipients::Everyone, .. }) = &mut waiting.output {
+                *to = Recipients::Only(people.present());
             }
+            waiting.leave_out(identity);
+        }
+    }
+
+    /// Someone is gone: what was for that one is for nobody. Another client may come under the same name, and would take
+    /// it for its own.
+    pub(super) fn forget(&mut self, identity: &str) {
+        for waiting in &mut self.waiting {
+            waiting.leave_out(identity);
         }
     }
 

@@ -1,7 +1,8 @@
 //! The tool loop: what the model calls is run, shown, and given back to it, until it answers.
 //!
 //! Whatever goes wrong (a tool that does not exist, arguments that make no sense, no answer in time) is told to the
-//! model, which may know better. Results go out in the order of the calls.
+//! model, which may know better. Results are shown as they come and stored together with being shown, so that no crash
+//! leaves the room waiting for one; the model gets them in the order of its calls.
 
 use super::Engine;
 use super::event::{AgentState, Count, Output, RunId, ToolOutcome, TurnEnd};
@@ -35,8 +36,6 @@ pub(super) struct Run {
     /// When the answer is given up.
     pub(super) deadline: Option<Time>,
     outcome: Option<Outcome>,
-    /// Whether the room was shown the outcome.
-    told: bool,
 }
 
 /// How a call ended: the result, or one of the protocol's words with an explanation.
@@ -57,8 +56,7 @@ impl Engine {
             // Endpoints number calls anew in each response; a prompt holds those of many. Some take only nine letters
             // and digits.
             call.id = format!("call{:05}", self.runs);
-            let mut run =
-                Run { call, id: RunId(self.runs), shown: None, deadline: None, outcome: None, told: false };
+            let mut run = Run { call, id: RunId(self.runs), shown: None, deadline: None, outcome: None };
             if nth < MAX_CALLS {
                 self.start_run(turn, &mut run);
             } else {
@@ -162,7 +160,6 @@ impl Engine {
             self.cancel_run(id);
             self.settle(turn, id, Err(("cancelled", "The answer was broken off.".to_owned())));
         }
-        self.tell_results(turn);
     }
 
     /// Ends a run, or keeps it from beginning where the store has kept it waiting.
@@ -172,25 +169,47 @@ impl Engine {
         }
     }
 
+    /// A run is over: that is stored and shown.
     fn settle(&mut self, turn: &mut Turn, id: RunId, outcome: Outcome) {
-        if let Some(run) = turn.runs.iter_mut().find(|run| run.id == id) {
-            let outcome = match outcome {
-                Ok(mut value) => {
-                    self.settings.secrets.hide_json(&mut value);
-                    Ok(value)
-                }
-                Err((word, message)) => Err((word, self.settings.secrets.hide(&message).into_owned())),
-            };
-            let (call, content) = (run.call.id.clone(), for_the_model(outcome.clone()));
-            run.outcome = Some(outcome);
-            run.deadline = None;
-            self.keep(Record::ToolEnded(record::ToolEnded { call, content, at: self.now }));
+        let Some(run) = turn.runs.iter_mut().find(|run| run.id == id) else { return };
+        let outcome = match outcome {
+            Ok(mut value) => {
+                self.settings.secrets.hide_json(&mut value);
+                Ok(value)
+            }
+            Err((word, message)) => Err((word, self.settings.secrets.hide(&message).into_owned())),
+        };
+        let (call, content) = (run.call.id.clone(), for_the_model(outcome.clone()));
+        run.outcome = Some(outcome.clone());
+        run.deadline = None;
+        let shown = run.shown.clone();
+        self.keep(Record::ToolEnded(record::ToolEnded { call, content, at: self.now }));
+        // What the room was never shown it is not told the end of.
+        if let Some(request_id) = shown {
+            self.show_result(request_id, outcome);
         }
     }
 
-    /// Shows results in the order of the calls; when all are there they go to the model.
+    fn show_result(&mut self, request_id: String, outcome: Outcome) {
+        let (result, error) = match outcome {
+            Ok(value) => (Some(value), None),
+            Err(error) => (None, Some(error)),
+        };
+        let (error_code, error_message) = error.map(|(word, message)| (word.to_owned(), message)).unzip();
+        let result = ToolUseResult {
+            id: self.ids.next(Kind::ToolResult),
+            request_id,
+            conversation_id: self.settings.conversation.clone(),
+            success: result.is_some(),
+            result,
+            error_code,
+            error_message,
+        };
+        self.send(TOOL_USE, Body::ToolUseResult(result));
+    }
+
+    /// When all results are there they go to the model.
     fn collect(&mut self, turn: &mut Turn) -> Next {
-        self.tell_results(turn);
         if turn.runs.iter().any(|run| run.outcome.is_none()) {
             return Next::Wait;
         }
@@ -207,36 +226,6 @@ impl Engine {
         }
         turn.round += 1;
         Next::Ask
-    }
-
-    fn tell_results(&mut self, turn: &mut Turn) {
-        let mut results = Vec::new();
-        for run in &mut turn.runs {
-            let Some(outcome) = &run.outcome else { break };
-            if run.told {
-                continue;
-            }
-            run.told = true;
-            // What the room was never shown it is not told the end of.
-            let Some(request_id) = run.shown.clone() else { continue };
-            let (result, error) = match outcome {
-                Ok(value) => (Some(value.clone()), None),
-                Err(error) => (None, Some(error.clone())),
-            };
-            let (error_code, error_message) = error.map(|(word, message)| (word.to_owned(), message)).unzip();
-            results.push(ToolUseResult {
-                id: self.ids.next(Kind::ToolResult),
-                request_id,
-                conversation_id: self.settings.conversation.clone(),
-                success: result.is_some(),
-                result,
-                error_code,
-                error_message,
-            });
-        }
-        for result in results {
-            self.send(TOOL_USE, Body::ToolUseResult(result));
-        }
     }
 }
 

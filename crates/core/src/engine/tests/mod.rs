@@ -8,6 +8,7 @@ mod properties;
 mod render;
 mod script;
 mod shelf;
+mod simulation;
 mod world;
 
 // As `world.rs` is called from outside, where the fuzz target includes it.

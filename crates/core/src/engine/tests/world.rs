@@ -200,7 +200,12 @@ impl World {
                 let malformed = Malformed { reason: "broken".into(), stanza: None, kind: None, id: None };
                 self.handle(Input::Received { from: PEOPLE[index].to_owned(), envelope: Err(malformed) });
             }
-            9 if a & 1 == 0 => self.handle(Input::Left { identity: PEOPLE[index].to_owned() }),
+            9 if a & 1 == 0 => {
+                // What it sent is answered all the same, but it is owed no acknowledgement any more.
+                let sent = self.sent_as.iter().filter(|((from, _), _)| from == PEOPLE[index]);
+                self.acknowledged.extend(sent.map(|(_, id)| id.clone()));
+                self.handle(Input::Left { identity: PEOPLE[index].to_owned() });
+            }
             9 => {
                 let identity = PEOPLE[index].to_owned();
                 self.handle(Input::Joined(Participant { name: identity.to_uppercase(), identity }));

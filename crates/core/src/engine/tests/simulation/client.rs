@@ -1,0 +1,496 @@
+//! People's clients, as PROTOCOL.md wants them: they send again what is not acknowledged, see from `sotto.prev` that
+//! something is missing and ask for it, and come back after having been away. What they get is judged as it comes.
+
+use super::agent::{State, ToAgent};
+use super::dice::Dice;
+use super::model::PAY;
+use super::schedule::{Event, Packet, Simulation};
+use crate::engine::settings::Visibility;
+use crate::time::Time;
+use crate::wire::Envelope;
+use crate::wire::body::{
+    Acknowledgement, Body, Configuration, ControlStop, ControlVariation, ErrorMessage, StopType, UserMessage,
+    VariationMode,
+};
+use serde_json::Map;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// How often something that is missing is asked for before it is taken to be not for this client.
+const TRIES: u32 = 3;
+/// How long an answer to a question is waited for.
+const PATIENCE: Duration = Duration::from_millis(3_500);
+
+/// What a client's stanza was.
+enum Sent {
+    Message(usize),
+    Variation(String),
+    /// What was to be stopped, by its name.
+    Stop(Option<String>),
+    Other,
+}
+
+/// A message that was written, and sent until it is acknowledged.
+pub(super) struct Written {
+    pub(super) id: String,
+    content: String,
+    sent: Time,
+    pub(super) acknowledged: bool,
+}
+
+pub(super) struct Client {
+    pub(super) name: &'static str,
+    /// What its Configuration lists; none where it lists nothing.
+    features: Option<Vec<&'static str>>,
+    /// Whether it sends a Configuration at all.
+    pub(super) asks: bool,
+    /// Each of its sessions counts from 1, like a page that is loaded again.
+    counts_anew: bool,
+    pub(super) present: bool,
+    pub(super) session: u32,
+    pub(super) first_joined: Option<Time>,
+    stanza: i32,
+    sent: BTreeMap<i32, Sent>,
+    pub(super) written: Vec<Written>,
+    /// Stanzas that may be asked for again.
+    pub(super) held: BTreeMap<i32, Rc<Packet>>,
+    /// The agent that came last.
+    agent: Option<usize>,
+    /// That agent knows its features and what it has seen.
+    configured: bool,
+    /// What it says it has seen, until it is configured.
+    seen: i32,
+    asked: Option<Time>,
+    /// The last that came in order since its Configuration was answered.
+    in_order: Option<i32>,
+    /// It has got everything since then, so whatever comes must be in order.
+    undisturbed: bool,
+    tries: BTreeMap<i32, u32>,
+    /// The number under which it was told that something is no longer kept.
+    pub(super) told_gone: i32,
+    /// It has lost packets and does not know.
+    pub(super) unaware: bool,
+    /// Nothing reaches it, nor the agent from it.
+    pub(super) deaf: bool,
+    answers: BTreeSet<String>,
+    /// Variations that were acknowledged, by their targets.
+    pub(super) varied: Vec<String>,
+    /// Messages of its own that were acknowledged and then stopped, and when that was acknowledged.
+    pub(super) stopped: Vec<(String, Time)>,
+}
+
+impl Client {
+    pub(super) fn new(name: &'static str, dice: &mut Dice) -> Self {
+        let asks = dice.percent(90);
+        let features = match dice.between(0, 5) {
+            _ if !asks => None,
+            0 => Some(vec!["streaming", "turn_meta"]),
+            1 => Some(vec!["streaming", "reasoning_deltas"]),
+            2 => Some(vec!["turn_meta"]),
+            3 => Some(vec![]),
+            _ => None,
+        };
+        Self {
+            name,
+            features,
+            asks,
+            counts_anew: dice.percent(30),
+            present: false,
+            session: 0,
+            first_joined: None,
+            stanza: 0,
+            sent: BTreeMap::new(),
+            written: Vec::new(),
+            held: BTreeMap::new(),
+            agent: None,
+            configured: false,
+            seen: 0,
+            asked: None,
+            in_order: None,
+            undisturbed: false,
+            tries: BTreeMap::new(),
+            told_gone: 0,
+            unaware: false,
+            deaf: false,
+            answers: BTreeSet::new(),
+            varied: Vec::new(),
+            stopped: Vec::new(),
+        }
+    }
+
+    pub(super) fn lists(&self, feature: &str) -> bool {
+        self.features.as_ref().is_some_and(|features| features.contains(&feature))
+    }
+
+    pub(super) fn streams(&self) -> bool {
+        self.features.is_none() || self.lists("streaming")
+    }
+
+    /// Whether it takes such a stanza, once the agent knows its features.
+    fn takes(&self, body: &Body) -> bool {
+        match body {
+            Body::StartAnswer(_) | Body::AssistantSentence(_) => self.streams(),
+            Body::AssistantMessage(_) => !self.streams(),
+            Body::TurnMeta(_) => self.lists("turn_meta"),
+            _ => true,
+        }
+    }
+
+    /// The stanzas that others name as the ones before them, and that are not there.
+    fn missing(&self) -> Vec<i32> {
+        let mine = self.held.values().filter(|packet| self.takes(&packet.envelope.body));
+        mine.filter_map(|packet| packet.previous)
+            .filter(|previous| *previous != 0 && !self.held.contains_key(previous))
+            .filter(|previous| self.told_gone == 0 || *previous < self.told_gone)
+            .filter(|previous| self.tries.get(previous).is_none_or(|&tries| tries < TRIES))
+            .collect()
+    }
+
+    /// The last number up to which nothing is missing. What came before its Configuration was answered does not count:
+    /// something that only its features let it have may have been left out in between.
+    fn complete_to(&self) -> i32 {
+        let oldest_missing = self.missing().into_iter().max().unwrap_or(i32::MIN);
+        let last = self.in_order.filter(|&last| last != 0).unwrap_or(self.seen);
+        let complete = |number: &i32| *number > oldest_missing && *number >= last;
+        self.held.keys().copied().find(complete).unwrap_or(0)
+    }
+
+    /// Something may be missed from here on that it cannot see: it remembers what it had.
+    pub(super) fn begin_anew(&mut self) {
+        if self.configured {
+            self.seen = self.complete_to();
+        }
+        self.configured = false;
+        self.asked = None;
+        self.in_order = None;
+    }
+
+    pub(super) fn waits_for(&self) -> Option<String> {
+        if !self.present {
+            return Some("is not there".to_owned());
+        }
+        if let Some(message) = self.written.iter().find(|message| !message.acknowledged) {
+            return Some(format!("waits for {} to be acknowledged", message.id));
+        }
+        if self.asks && !self.configured {
+            return Some("waits for its Configuration to be answered".to_owned());
+        }
+        let missing = self.missing();
+        (self.asks && !missing.is_empty()).then(|| format!("misses {missing:?}"))
+    }
+}
+
+impl Simulation {
+    fn tell_of(&mut self, client: usize, what: &str) {
+        let name = self.clients[client].name;
+        self.tell(|| format!("{name} {what}"));
+    }
+
+    pub(super) fn come(&mut self, client: usize) {
+        let now = self.now;
+        let one = &mut self.clients[client];
+        if one.present {
+            return;
+        }
+        one.present = true;
+        one.deaf = false;
+        one.session += 1;
+        one.first_joined.get_or_insert(now);
+        one.begin_anew();
+        one.sent.clear();
+        if one.counts_anew {
+            one.stanza = 0;
+        }
+        self.tell_of(client, "comes");
+        let live = |agent: &&super::agent::Agent| agent.state == State::Live && !agent.away_from_room;
+        let agents: Vec<usize> = self.agents.iter().filter(live).map(|agent| agent.number).collect();
+        self.clients[client].agent = agents.iter().copied().max_by_key(|&agent| self.agents[agent].fence);
+        for agent in agents {
+            self.tell_agent_of(agent, client);
+        }
+    }
+
+    pub(super) fn go(&mut self, client: usize) {
+        let one = &mut self.clients[client];
+        if !std::mem::take(&mut one.present) {
+            return;
+        }
+        one.begin_anew();
+        self.tell_of(client, "goes");
+        for agent in 0..self.agents.len() {
+            if self.agents[agent].state == State::Live {
+                self.along(agent, client, true, Event::Agent(agent, ToAgent::Left { client }));
+            }
+        }
+        let away = self.dice.between(10, 8_000);
+        self.after(away, Event::Return(client));
+    }
+
+    /// Its connection works again.
+    pub(super) fn resume(&mut self, client: usize, noticed: bool) {
+        let one = &mut self.clients[client];
+        if !std::mem::take(&mut one.deaf) {
+            return;
+        }
+        if noticed {
+            one.begin_anew();
+        } else {
+            one.unaware = true;
+            one.undisturbed = false;
+        }
+        self.tell_of(
+            client,
+            if noticed { "is connected again" } else { "is connected again and has not noticed" },
+        );
+    }
+
+    pub(super) fn agent_came(&mut self, client: usize, session: u32, agent: usize) {
+        let one = &mut self.clients[client];
+        let fence = |agent: usize| self.agents[agent].fence;
+        // Also one that lost packets learns of it, late.
+        if one.present && one.session == session && one.agent.is_none_or(|known| fence(known) <= fence(agent))
+        {
+            one.begin_anew();
+            one.agent = Some(agent);
+        }
+    }
+
+    fn client_sends(&mut self, client: usize, body: Body, as_what: Sent) {
+        let one = &mut self.clients[client];
+        one.stanza += 1;
+        let (stanza, session) = (one.stanza, one.session);
+        one.sent.insert(stanza, as_what);
+        if one.deaf {
+            return;
+        }
+        let envelope = Envelope { stanza, conversation: None, meta: Map::new(), body };
+        for agent in 0..self.agents.len() {
+            if self.agents[agent].state == State::Live {
+                let envelope = envelope.clone();
+                self.along(
+                    agent,
+                    client,
+                    true,
+                    Event::Agent(agent, ToAgent::Packet { client, session, envelope }),
+                );
+            }
+        }
+    }
+
+    /// Sends its Configuration, with what it has seen.
+    fn ask(&mut self, client: usize) {
+        let now = self.now;
+        let one = &mut self.clients[client];
+        let missing = one.missing();
+        if one.configured {
+            one.seen = one.complete_to();
+            one.configured = false;
+        }
+        for number in missing {
+            *one.tries.entry(number).or_default() += 1;
+        }
+        one.asked = Some(now);
+        let features =
+            one.features.as_ref().map(|list| list.iter().map(|&feature| feature.to_owned()).collect());
+        let wants =
+            Configuration { last_sequence_seen: Some(one.seen), features, ..Configuration::default() };
+        self.client_sends(client, Body::Configuration(wants), Sent::Other);
+    }
+
+    pub(super) fn tick(&mut self, client: usize) {
+        let next = self.dice.between(300, 2_000);
+        self.after(next, Event::Tick(client));
+        let now = self.now;
+        let one = &self.clients[client];
+        if !one.present {
+            return;
+        }
+        let may_ask = one.asked.is_none_or(|asked| now > asked + PATIENCE);
+        if one.asks && one.agent.is_some() && may_ask && (!one.configured || !one.missing().is_empty()) {
+            self.ask(client);
+        }
+        for place in 0..self.clients[client].written.len() {
+            let written = &self.clients[client].written[place];
+            if !written.acknowledged && now > written.sent + PATIENCE {
+                self.send_message(client, place);
+            }
+        }
+        if self.healed.is_none() {
+            self.act(client);
+        }
+    }
+
+    /// Does something, or nothing.
+    fn act(&mut self, client: usize) {
+        match self.dice.between(0, 99) {
+            0..=34 => self.write(client),
+            35..=42 => {
+                let target_id = self.dice.percent(40).then(|| self.some_id(client)).flatten();
+                let stop_type = self.dice.pick(&[StopType::Generation, StopType::All]);
+                let written = &self.clients[client].written;
+                let done =
+                    |target: &&String| written.iter().any(|one| one.id == **target && one.acknowledged);
+                let sent = Sent::Stop(target_id.as_ref().filter(done).cloned());
+                let stop = ControlStop { conversation_id: String::new(), target_id, reason: None, stop_type };
+                self.client_sends(client, Body::ControlStop(stop), sent);
+            }
+            43..=54 => {
+                let Some(target_id) = self.some_id(client) else { return };
+                let mode = self.dice.pick(&[
+                    VariationMode::Regenerate,
+                    VariationMode::Edit,
+                    VariationMode::Continue,
+                ]);
+                let new_content = (mode == VariationMode::Edit).then(|| self.question("edited"));
+                let target = target_id.clone();
+                let variation =
+                    ControlVariation { conversation_id: String::new(), target_id, mode, new_content };
+                self.client_sends(client, Body::ControlVariation(variation), Sent::Variation(target));
+            }
+            55..=58 if self.weather.clients_go => self.go(client),
+            59..=62 if self.weather.clients_go => {
+                self.clients[client].deaf = true;
+                self.tell_of(client, "loses its connection");
+                let (millis, noticed) = (self.dice.between(10, 5_000), self.dice.percent(70));
+                self.after(millis, Event::Resume { client, noticed });
+            }
+            // Asks although nothing is missing, as far as it knows.
+            63..=64 if self.clients[client].asks && self.clients[client].agent.is_some() => self.ask(client),
+            _ => {}
+        }
+    }
+
+    /// A message or answer that the client may know of.
+    fn some_id(&mut self, client: usize) -> Option<String> {
+        let one = &self.clients[client];
+        let mut ids: Vec<String> = one.written.iter().map(|written| written.id.clone()).collect();
+        ids.extend(one.answers.iter().cloned());
+        (!ids.is_empty()).then(|| self.dice.pick(&ids))
+    }
+
+    fn question(&mut self, what: &str) -> String {
+        if self.dice.percent(30) { format!("{what}: {PAY} it") } else { format!("{what}?") }
+    }
+
+    fn write(&mut self, client: usize) {
+        let (name, count) = (&self.clients[client].name, self.clients[client].written.len());
+        let id = format!("{name}{count}");
+        let content = self.question(&id);
+        let place = self.clients[client].written.len();
+        self.clients[client].written.push(Written { id, content, sent: self.now, acknowledged: false });
+        self.send_message(client, place);
+    }
+
+    fn send_message(&mut self, client: usize, place: usize) {
+        let written = &mut self.clients[client].written[place];
+        written.sent = self.now;
+        let message = UserMessage {
+            id: written.id.clone(),
+            previous_id: None,
+            conversation_id: String::new(),
+            content: written.content.clone(),
+            timestamp: None,
+            attachments: None,
+        };
+        self.tell_of(client, &format!("sends {}", message.id));
+        self.client_sends(client, Body::UserMessage(message), Sent::Message(place));
+    }
+
+    pub(super) fn packet(&mut self, client: usize, session: u32, agent: usize, packet: &Rc<Packet>) {
+        let one = &self.clients[client];
+        if !one.present || one.session != session || one.deaf || !self.agents[agent].is_heard(self.now) {
+            return;
+        }
+        let from_the_newest = one.agent == Some(agent);
+        self.look_at_packet(client, agent, packet);
+        let one = &mut self.clients[client];
+        let number = packet.envelope.stanza;
+        if packet.previous.is_some() {
+            one.held.insert(number, Rc::clone(packet));
+        }
+        match &packet.envelope.body {
+            Body::Acknowledgement(ack) => self.acknowledged(client, ack),
+            Body::Configuration(_) if from_the_newest && one.asked.is_some() => {
+                one.configured = true;
+                one.in_order = Some(0);
+                one.undisturbed = true;
+            }
+            Body::ErrorMessage(error) => self.was_told(client, number, from_the_newest, error),
+            Body::StartAnswer(start) => _ = one.answers.insert(start.id.clone()),
+            Body::AssistantMessage(whole) => _ = one.answers.insert(whole.id.clone()),
+            _ => {}
+        }
+    }
+
+    fn acknowledged(&mut self, client: usize, ack: &Acknowledgement) {
+        let one = &mut self.clients[client];
+        match (one.sent.get(&ack.acknowledged_stanza_id), ack.success) {
+            (Some(&Sent::Message(place)), true) => one.written[place].acknowledged = true,
+            (Some(&Sent::Message(place)), false) => {
+                let id = one.written[place].id.clone();
+                self.breaks(format!("{id} is refused for good"));
+            }
+            (Some(Sent::Variation(target)), true) => one.varied.push(target.clone()),
+            (Some(Sent::Stop(Some(target))), true) => one.stopped.push((target.clone(), self.now)),
+            _ => {}
+        }
+    }
+
+    fn was_told(&mut self, client: usize, number: i32, from_the_newest: bool, error: &ErrorMessage) {
+        let forgetful = self.store.dropped < 0;
+        let one = &mut self.clients[client];
+        // What an agent says that has lost the conversation and does not know it yet does not count.
+        if error.originating_id.is_some() || !from_the_newest {
+            return;
+        }
+        match error.code {
+            202 => {
+                one.told_gone = number;
+                if !forgetful {
+                    self.breaks(format!("202 ({number}), and everything is kept"));
+                }
+            }
+            // What it asked for it has not got: it asks for the same again.
+            429 | 501 => one.configured = false,
+            _ => {}
+        }
+    }
+
+    /// What a client may get, and in which order.
+    fn look_at_packet(&mut self, client: usize, agent: usize, packet: &Packet) {
+        let one = &mut self.clients[client];
+        let from_the_newest = one.agent == Some(agent);
+        let number = packet.envelope.stanza;
+        let name = one.name;
+        if packet.previous.is_none() {
+            return;
+        }
+        // Once its features are known, only what it takes, and each thing after what was before it.
+        if from_the_newest && let Some(last) = one.in_order {
+            let takes = one.takes(&packet.envelope.body);
+            one.in_order = Some(number);
+            if number >= last && last != 0 && one.undisturbed {
+                return self.breaks(format!("{name} gets {number} after {last}"));
+            }
+            if !takes && one.configured {
+                return self.breaks(format!("{name} gets {number}, which is not what its features want"));
+            }
+        }
+        let hidden = self.settings.visibility == Visibility::Hidden;
+        let reasoning = matches!(
+            packet.envelope.body,
+            Body::ReasoningStep(_)
+                | Body::ReasoningDelta(_)
+                | Body::ToolUseRequest(_)
+                | Body::ToolUseResult(_)
+        );
+        if hidden && reasoning {
+            return self.breaks(format!("{name} gets {number}, which is hidden"));
+        }
+        let first_joined = self.clients[client].first_joined;
+        if !self.settings.share_history && self.was_said_before(number, agent, first_joined) {
+            self.breaks(format!("{name} gets {number}, from before it first joined"));
+        }
+    }
+}
