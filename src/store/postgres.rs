@@ -32,7 +32,7 @@ const AGAIN: Duration = Duration::from_millis(300);
 const MIGRATION_LOCK: i64 = 0x736f_7474_6f00;
 
 const DIALECT: Dialect =
-    Dialect { identity: "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", bytes: "BYTEA" };
+    Dialect { identity: "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", clustered: "", bytes: "BYTEA" };
 
 /// Opens the database at a URL, as `postgres://user:password@host/database`.
 pub async fn open(url: &str, settings: Settings, process: Process) -> Result<Arc<dyn Archive>, StoreError> {

@@ -15,6 +15,9 @@ struct Migration {
 pub(super) struct Dialect {
     /// A number that the database gives to each row.
     pub(super) identity: &'static str,
+    /// Keeps rows in the order of their key. Stanzas are written all the time and have no other index, so that each costs
+    /// one page.
+    pub(super) clustered: &'static str,
     /// The type of bytes.
     pub(super) bytes: &'static str,
 }
@@ -79,8 +82,7 @@ const FIRST: &str = "
         at BIGINT NOT NULL,
         body {BYTES} NOT NULL,
         PRIMARY KEY (conversation, number)
-    );
-    CREATE INDEX stanzas_audience ON stanzas (conversation, audience, number);
+    ){CLUSTERED};
     CREATE TABLE processes (
         id TEXT PRIMARY KEY,
         host TEXT NOT NULL,
@@ -106,6 +108,7 @@ pub(super) async fn migrate<C: Sql>(connection: &mut C, dialect: &Dialect) -> Re
     for (version, migration) in (1_i64..).zip(&MIGRATIONS) {
         if version > found {
             let statements = migration.statements.replace("{IDENTITY}", dialect.identity);
+            let statements = statements.replace("{CLUSTERED}", dialect.clustered);
             connection.script(statements.replace("{BYTES}", dialect.bytes)).await?;
             connection.run("DELETE FROM sotto_schema", values![]).await?;
             let note = "INSERT INTO sotto_schema (version, works_with) VALUES ($1, $2)";

@@ -31,13 +31,11 @@ use writer::Writer;
 const BUSY: Duration = Duration::from_secs(5);
 /// How long others that start at the same time are waited for.
 const START: Duration = Duration::from_secs(20);
-/// How long the log grows before it is written back, in pages of 4 KiB. Conversations write to the same few pages again and
-/// again, so that one long log costs far less than several short ones, and the disk is waited for less often.
-const LOG_PAGES: &str = "8000";
 /// Connections for reading.
 const READERS: u32 = 4;
 
-const DIALECT: Dialect = Dialect { identity: "INTEGER PRIMARY KEY AUTOINCREMENT", bytes: "BLOB" };
+const DIALECT: Dialect =
+    Dialect { identity: "INTEGER PRIMARY KEY AUTOINCREMENT", clustered: " WITHOUT ROWID", bytes: "BLOB" };
 
 /// Opens the file, and makes it and its directory where they are not there.
 pub async fn open(path: &Path, settings: Settings, process: Process) -> Result<Arc<dyn Archive>, StoreError> {
@@ -78,7 +76,6 @@ fn options(path: &Path) -> SqliteConnectOptions {
         .synchronous(SqliteSynchronous::Normal)
         .busy_timeout(BUSY)
         .pragma("secure_delete", "ON")
-        .pragma("wal_autocheckpoint", LOG_PAGES)
         .disable_statement_logging()
 }
 

@@ -2,10 +2,14 @@
 
 use crate::bench::{Bench, elsewhere, journal, kept, message, message_of, settings, stanza};
 use sotto::ports::StoreError;
+use sotto::store::process::Process;
 use sotto::store::sqlite;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Stdio;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Command;
 
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).expect("it is there").permissions().mode() & 0o777
@@ -39,7 +43,6 @@ pub(crate) async fn what_is_wrong_is_told_in_words(bench: Bench) {
     assert!(words.contains("not an SQLite database"), "{words}");
     fs::remove_file(bench.file()).expect("it is ours");
 
-    // Full: the file may not grow.
     let store = bench.open().await;
     let room = journal(&store, "room").await;
     room.append(vec![message("m1")], true).await.expect("the store works");
@@ -78,20 +81,39 @@ pub(crate) async fn what_waits_for_a_lock_is_kept_when_it_opens(bench: Bench) {
     assert_eq!(kept(&store, "room").await, [message("m2")]);
 }
 
-/// As after kill -9: another one reads the files as they are, while nobody has said farewell.
-pub(crate) async fn a_kill_loses_nothing_that_was_committed(bench: Bench) {
-    let store = bench.open().await;
+/// The variable that names the file which another process is to hold, see [`hold`].
+pub(crate) const HOLD: &str = "SOTTO_TEST_HOLD";
+
+/// What the other process of the next test does: takes a conversation, writes to it and waits for its end.
+pub(crate) async fn hold(file: &Path) {
+    let store = sqlite::open(file, settings(), Process::this()).await.expect("the store can be opened");
     let room = journal(&store, "room").await;
+    let number = room.history().await.expect("the store works").number;
     room.append(vec![message("m1")], true).await.expect("the store works");
-    room.append(vec![stanza(-1), stanza(-2)], false).await.expect("the store works");
-    let copy = Bench::sqlite();
-    for suffix in ["", "-wal"] {
-        let name = format!("sotto.db{suffix}");
-        fs::copy(bench.file().with_file_name(&name), copy.file().with_file_name(&name))
-            .expect("there is room");
-    }
-    let restored = copy.open().await;
-    assert_eq!(kept(&restored, "room").await, [message("m1"), stanza(-1), stanza(-2)]);
+    room.append(vec![stanza(number - 1), stanza(number - 2)], false).await.expect("the store works");
+    println!("held");
+    std::future::pending::<()>().await;
+}
+
+pub(crate) async fn after_kill_9_another_goes_on_at_once_and_nothing_is_lost(bench: Bench) {
+    let this = std::env::current_exe().expect("a running test knows its own file");
+    let mut holder = Command::new(this)
+        .env(HOLD, bench.file())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .expect("it can be run again");
+    let mut said = BufReader::new(holder.stdout.take().expect("it is piped")).lines();
+    assert_eq!(said.next_line().await.expect("it speaks").as_deref(), Some("held"));
+
+    let store = bench.open().await;
+    let Err(StoreError::Held(words)) = store.open("room").await else { panic!("it is held") };
+    assert!(words.contains(&holder.id().expect("it runs").to_string()), "{words}");
+    holder.kill().await.expect("it is ours");
+    let room = journal(&store, "room").await;
+    let history = room.history().await.expect("the store works");
+    assert_eq!((history.number, history.reserved), (-1_024, -2_048));
+    assert_eq!(kept(&store, "room").await, [message("m1"), stanza(-1), stanza(-2)]);
 }
 
 pub(crate) async fn deleted_words_are_gone_from_the_disk(bench: Bench) {

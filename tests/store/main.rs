@@ -27,6 +27,9 @@ macro_rules! on {
 }
 
 fn main() -> ExitCode {
+    if let Some(file) = std::env::var_os(damage::HOLD) {
+        sotto_harness::runtime().block_on(damage::hold(file.as_ref()));
+    }
     let everywhere = on!([memory, sqlite, postgres] [
         keeping::what_was_kept_comes_back_in_its_order,
         keeping::a_message_is_kept_once,
@@ -69,7 +72,7 @@ fn main() -> ExitCode {
         damage::a_missing_directory_is_made_and_private,
         damage::what_is_wrong_is_told_in_words,
         damage::what_waits_for_a_lock_is_kept_when_it_opens,
-        damage::a_kill_loses_nothing_that_was_committed,
+        damage::after_kill_9_another_goes_on_at_once_and_nothing_is_lost,
         damage::deleted_words_are_gone_from_the_disk,
         load::figures,
     ]);

@@ -58,12 +58,12 @@ impl Postgres {
     /// A server of the test's own.
     pub async fn start() -> Arc<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
+        let programs = programs();
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         // Short, for a socket's path has room for 107 bytes.
         let directory = env::temp_dir().join(format!("sotto-pg-{}-{number}", std::process::id()));
         fs::create_dir(&directory).expect("there is room for temporary files");
-        let server =
-            Self { programs: programs(), directory, databases: AtomicU32::new(0), process: Mutex::new(None) };
+        let server = Self { programs, directory, databases: AtomicU32::new(0), process: Mutex::new(None) };
         server.prepare();
         server.launch().await;
         Arc::new(server)
@@ -174,16 +174,17 @@ impl Postgres {
     }
 
     fn stop(&self) {
-        let Some(mut process) = self.process().take() else { return };
-        // What a fast shutdown is asked for with.
-        let _ = Command::new("sh").args(["-c", "kill -INT \"$0\"", &process.id().to_string()]).status();
-        let deadline = Instant::now() + Duration::from_secs(5);
-        while Instant::now() < deadline && matches!(process.try_wait(), Ok(None)) {
-            thread::sleep(Duration::from_millis(20));
+        if let Some(mut process) = self.process().take() {
+            // What a fast shutdown is asked for with.
+            let _ = Command::new("sh").args(["-c", "kill -INT \"$0\"", &process.id().to_string()]).status();
+            let deadline = Instant::now() + Duration::from_secs(5);
+            while Instant::now() < deadline && matches!(process.try_wait(), Ok(None)) {
+                thread::sleep(Duration::from_millis(20));
+            }
+            // Both fail only when it is dead already.
+            let _ = process.kill();
+            let _ = process.wait();
         }
-        // Both fail only when it is dead already.
-        let _ = process.kill();
-        let _ = process.wait();
         // What is left is of no use, and in the way of nobody.
         let _ = fs::remove_dir_all(&self.directory);
     }
