@@ -156,7 +156,11 @@ impl App {
         let store = self.store().await?;
         let mut told = false;
         loop {
-            match store.open(room).await {
+            let opened = tokio::select! {
+                opened = store.open(room) => opened,
+                Ok(_) = shutdown.wait_for(|leave| *leave) => return Ok(None),
+            };
+            match opened {
                 Ok(journal) => return Ok(Some(journal)),
                 Err(StoreError::Held(by)) => {
                     if !std::mem::replace(&mut told, true) {

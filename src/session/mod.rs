@@ -127,7 +127,11 @@ async fn take_up(
 ) -> Result<Engine, End> {
     let mut told = false;
     loop {
-        match journal.history().await {
+        let history = tokio::select! {
+            history = journal.history() => history,
+            () = asked_to_leave(shutdown) => return Err(End::Left),
+        };
+        match history {
             Ok(history) => return Ok(Engine::restore(settings.clone(), seed(), clock.now(), history)),
             Err(StoreError::Lost) => return Err(End::Lost),
             Err(error) => {
@@ -313,7 +317,11 @@ impl Session {
 
     /// Another engine takes the conversation up, as after a crash.
     async fn recover(&mut self, shutdown: &mut watch::Receiver<bool>) -> Result<(), End> {
-        if self.keeping.settle().await == Err(Lost) {
+        let settled = tokio::select! {
+            settled = self.keeping.settle() => settled,
+            () = asked_to_leave(shutdown) => return Err(End::Left),
+        };
+        if settled == Err(Lost) {
             return Err(End::Lost);
         }
         let settings = &self.options.settings;
@@ -434,7 +442,10 @@ impl Session {
 
     /// Another agent speaks in this conversation now: not a word more.
     async fn make_way(mut self) -> End {
-        warn!(conversation = self.room.name, "another agent has taken the conversation over");
+        warn!(
+            conversation = self.room.name,
+            "another agent has taken the conversation over, or the store has lost what it had confirmed"
+        );
         self.work.cancel_all();
         let _ = timeout(FAREWELL, self.room.commands.send(RoomCommand::Leave)).await;
         while let Ok(Some(_)) = timeout(FAREWELL, self.room.events.recv()).await {}

@@ -110,6 +110,8 @@ fn main() -> ExitCode {
             agent::variations_of_what_was_said_before_a_crash,
             agent::of_two_agents_one_answers_and_the_other_takes_over,
             agent::a_panic_of_the_engine_ends_open_messages_and_nothing_else,
+            agent::a_store_that_goes_away_is_told_and_comes_back,
+            agent::an_old_process_that_wakes_up_says_nothing,
             killed::at_every_point,
             killed::fifty_times_on_sqlite,
             killed::fifty_times_on_postgres,

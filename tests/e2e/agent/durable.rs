@@ -1,11 +1,13 @@
 //! What outlives an agent: it is killed or frozen, and another one goes on from the same store.
 
+use sotto::client::{Client, ClientOptions, Event};
 use sotto_core::wire::{
     Envelope,
-    body::{Body, Configuration, VariationMode},
+    body::{Body, Configuration, UserMessage, VariationMode},
 };
-use sotto_harness::{agent::Agent, endpoint::Reply, isolation};
+use sotto_harness::{PATIENCE, agent::Agent, endpoint::Reply, isolation, postgres::Postgres};
 use std::sync::atomic::{AtomicU32, Ordering};
+use tokio::time::timeout;
 
 use super::{Scene, dialogue, start_agent, told, unfinished};
 
@@ -176,4 +178,99 @@ pub(crate) async fn a_panic_of_the_engine_ends_open_messages_and_nothing_else() 
     let asked = dialogue(&scene.asked(scene.asked_so_far() - 1).await);
     assert!(asked.contains(&"user: Number 0".to_owned()), "what was said is known: {asked:?}");
     assert_eq!(scene.agent.metric("sotto_panics_total").await, 1);
+}
+
+/// The database is killed and comes back: nothing is acknowledged meanwhile, nobody is left without a word, and what was
+/// sent again is answered. (PostgreSQL itself may have lost its last instants; then the agent takes the conversation up
+/// anew.)
+pub(crate) async fn a_store_that_goes_away_is_told_and_comes_back() {
+    let postgres = Postgres::start().await;
+    let database = postgres.database();
+    let scene = Scene::begin_with(&[("SOTTO_STORE_URL", database.url())]).await;
+    let (url, token) = (scene.server.url(), scene.server.token(&scene.room, "anna"));
+    let mut anna =
+        Client::join(&url, &token, ClientOptions::default()).await.expect("the room can be joined");
+    let first = anna.say("One");
+    answered(&mut anna, &first).await;
+    postgres.kill();
+    let second = anna.say("Two");
+    heard(
+        &mut anna,
+        "that it cannot be stored",
+        |body| matches!(body, Body::ErrorMessage(error) if error.code == 501 && error.recoverable),
+    )
+    .await;
+    postgres.restart().await;
+    // As a client does that is told to send it again.
+    let message = UserMessage {
+        id: second.clone(),
+        previous_id: None,
+        conversation_id: String::new(),
+        content: "Two".to_owned(),
+        timestamp: None,
+        attachments: None,
+    };
+    anna.send(Body::UserMessage(message));
+    answered(&mut anna, &second).await;
+    let third = anna.say("Three");
+    answered(&mut anna, &third).await;
+}
+
+/// Waits for the first stanza that is it.
+async fn heard(client: &mut Client, what: &str, mut is_it: impl FnMut(&Body) -> bool) {
+    let waiting = async {
+        loop {
+            if let Event::Received(envelope) = client.next().await
+                && is_it(&envelope.body)
+            {
+                return;
+            }
+        }
+    };
+    timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("awaited in vain: {what}"));
+}
+
+/// Waits for the end of an answer to a message.
+async fn answered(client: &mut Client, message: &str) {
+    let mut answer = None;
+    heard(client, "an answer", |body| match body {
+        Body::StartAnswer(start) if start.previous_id == message => {
+            answer = Some(start.id.clone());
+            false
+        }
+        Body::AssistantSentence(sentence) => {
+            sentence.is_final == Some(true) && answer.as_ref() == Some(&sentence.previous_id)
+        }
+        _ => false,
+    })
+    .await;
+}
+
+/// A process that slept through its time finds that another one answers, and says nothing more.
+pub(crate) async fn an_old_process_that_wakes_up_says_nothing() {
+    let store = new_store();
+    let scene = Scene::begin_with(&[("SOTTO_STORE_URL", &store)]).await;
+    let mut anna = scene.user("anna").await;
+    scene.model.reply(unfinished(&["I am here. And"]));
+    let question = anna.says("Are you there?").await;
+    assert_eq!(anna.hears(3).await, ["ack 1", "start", "1: I am here."]);
+    scene.agent.freeze();
+    let url = scene.model.url();
+    let settings = [
+        ("SOTTO_MODEL_URL", url.as_str()),
+        ("SOTTO_STORE_URL", &store),
+        ("SOTTO_AGENT_IDENTITY", "agent-second"),
+    ];
+    let second = Agent::launch(super::SOTTO, &scene.server, &scene.room, &settings);
+    // The first one's heartbeat must be old enough.
+    second.logs_within(3 * PATIENCE, "that it joined", |line| line.contains("\"joined\"")).await;
+    let heard = anna.until(|body| matches!(body, Body::StartAnswer(_))).await;
+    let Some(Body::StartAnswer(start)) = heard.last().map(|envelope| &envelope.body) else {
+        panic!("awaited it just now")
+    };
+    assert_eq!(start.previous_id, question);
+    assert_eq!(anna.hears_to_the_end().await, ["1: Yes. (final)"]);
+    scene.agent.thaw();
+    scene.agent.logs("that another one took over", |line| line.contains("taken the conversation over")).await;
+    assert_eq!(anna.asks("And now?").await, "Yes.");
 }

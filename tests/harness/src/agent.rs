@@ -104,9 +104,14 @@ impl Agent {
 
     /// Waits for a line of its log.
     pub async fn logs(&self, what: &str, is_it: impl Fn(&str) -> bool) -> String {
+        self.logs_within(PATIENCE, what, is_it).await
+    }
+
+    /// The same for what takes long.
+    pub async fn logs_within(&self, patience: Duration, what: &str, is_it: impl Fn(&str) -> bool) -> String {
         let find = |log: &String| log.lines().find(|line| is_it(line)).map(str::to_owned);
         let mut log = self.log.clone();
-        match timeout(PATIENCE, log.wait_for(|log| find(log).is_some())).await {
+        match timeout(patience, log.wait_for(|log| find(log).is_some())).await {
             Ok(Ok(log)) => find(&log).expect("just found there"),
             Ok(Err(_)) => panic!("the agent ended and never logged {what}"),
             Err(Elapsed { .. }) => panic!("the agent never logged {what}"),
@@ -164,6 +169,20 @@ impl Agent {
     pub fn terminate(&self) {
         if let Some(process) = &self.process {
             children::terminate(process);
+        }
+    }
+
+    /// Stops it where it is, as a machine that sleeps would.
+    pub fn freeze(&self) {
+        if let Some(process) = &self.process {
+            children::signal(process, "STOP");
+        }
+    }
+
+    /// Lets it go on.
+    pub fn thaw(&self) {
+        if let Some(process) = &self.process {
+            children::signal(process, "CONT");
         }
     }
 

@@ -42,7 +42,12 @@ pub(crate) fn spawn(command: Command) -> io::Result<Child> {
 
 /// Asks a process to end.
 pub(crate) fn terminate(child: &Child) {
+    signal(child, "TERM");
+}
+
+/// Sends a process a signal, by its name.
+pub(crate) fn signal(child: &Child, name: &str) {
+    let arguments = ["-c", "kill -s \"$1\" \"$0\" 2>/dev/null", &child.id().to_string(), name];
     // Its failure means that the process is gone already.
-    let _ =
-        Command::new("sh").args(["-c", "kill -TERM \"$0\" 2>/dev/null", &child.id().to_string()]).status();
+    let _ = Command::new("sh").args(arguments).status();
 }
