@@ -39,6 +39,7 @@ pub(super) struct Written {
     pub(super) acknowledged: bool,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "facts that do not depend on each other")]
 pub(super) struct Client {
     pub(super) name: &'static str,
     /// What its Configuration lists; none where it lists nothing.
