@@ -67,7 +67,7 @@ impl Engine {
             }
             turn.runs.push(run);
         }
-        self.collect(turn)
+        turn.collect()
     }
 
     fn start_run(&mut self, turn: &Turn, run: &mut Run) {
@@ -132,7 +132,7 @@ impl Engine {
             ToolOutcome::InvalidParameters(message) => Err(("invalid_parameters", message)),
         };
         self.settle(&mut turn, id, outcome);
-        let next = self.collect(&mut turn);
+        let next = turn.collect();
         self.go_on(turn, next);
     }
 
@@ -149,7 +149,7 @@ impl Engine {
             let seconds = self.settings.tool_timeout.as_secs();
             self.settle(turn, id, Err(("timeout", format!("The tool did not answer within {seconds} s."))));
         }
-        self.collect(turn)
+        turn.collect()
     }
 
     /// Ends what is still running; the room is told.
@@ -207,24 +207,26 @@ impl Engine {
         };
         self.send(TOOL_USE, Body::ToolUseResult(result));
     }
+}
 
+impl Turn {
     /// When all results are there they go to the model.
-    fn collect(&mut self, turn: &mut Turn) -> Next {
-        if turn.runs.iter().any(|run| run.outcome.is_none()) {
+    fn collect(&mut self) -> Next {
+        if self.runs.iter().any(|run| run.outcome.is_none()) {
             return Next::Wait;
         }
-        let runs = std::mem::take(&mut turn.runs);
+        let runs = std::mem::take(&mut self.runs);
         let calls: Vec<ToolCall> = runs.iter().map(|run| replayable(&run.call)).collect();
-        let thought = std::mem::take(&mut turn.thought);
+        let thought = std::mem::take(&mut self.thought);
         let reasoning = Some(neutralise(&thought).into_owned()).filter(|thought| !thought.trim().is_empty());
-        let text = neutralise(turn.said.trim()).into_owned();
-        turn.tool_loop.push(Message::Assistant { text, reasoning, calls: calls.clone() });
+        let text = neutralise(self.said.trim()).into_owned();
+        self.tool_loop.push(Message::Assistant { text, reasoning, calls: calls.clone() });
         for (run, call) in runs.into_iter().zip(calls) {
             let content = for_the_model(run.outcome.unwrap_or(Ok(Value::Null)));
-            turn.tool_loop.push(Message::Tool { call: call.id.clone(), content: content.clone() });
-            turn.calls.push((call, content));
+            self.tool_loop.push(Message::Tool { call: call.id.clone(), content: content.clone() });
+            self.calls.push((call, content));
         }
-        turn.round += 1;
+        self.round += 1;
         Next::Ask
     }
 }

@@ -25,6 +25,7 @@ pub(super) enum State {
 }
 
 /// What happens to an agent.
+#[expect(clippy::large_enum_variant, reason = "handed over once, one at a time")]
 pub(super) enum ToAgent {
     Joined {
         client: usize,
@@ -71,6 +72,7 @@ pub(super) struct Run {
     pub(super) message: String,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "facts that do not depend on each other")]
 pub(super) struct Agent {
     pub(super) number: usize,
     pub(super) state: State,
@@ -147,7 +149,8 @@ impl Agent {
 }
 
 impl Simulation {
-    pub(super) fn to_agent(&mut self, agent: usize, what: ToAgent) {
+    /// Something is on its way to an agent; while that is paused, it waits.
+    pub(super) fn arrives(&mut self, agent: usize, what: ToAgent) {
         let me = &mut self.agents[agent];
         if me.state == State::Gone {
             return;
@@ -163,6 +166,7 @@ impl Simulation {
         }
     }
 
+    /// Something happens to an agent.
     pub(super) fn happens(&mut self, agent: usize, what: ToAgent) {
         let me = &mut self.agents[agent];
         match what {

@@ -39,6 +39,7 @@ pub(super) struct Written {
     pub(super) acknowledged: bool,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "facts that do not depend on each other")]
 pub(super) struct Client {
     pub(super) name: &'static str,
     /// What its Configuration lists; none where it lists nothing.
@@ -150,17 +151,15 @@ impl Client {
     /// The last number up to which nothing is missing. What came before its Configuration was answered does not count:
     /// something that only its features let it have may have been left out in between.
     fn complete_to(&self) -> i32 {
+        let last = self.in_order.filter(|&last| last != 0 && self.configured).unwrap_or(self.seen);
         let oldest_missing = self.missing().into_iter().max().unwrap_or(i32::MIN);
-        let last = self.in_order.filter(|&last| last != 0).unwrap_or(self.seen);
         let complete = |number: &i32| *number > oldest_missing && *number >= last;
         self.held.keys().copied().find(complete).unwrap_or(0)
     }
 
     /// Something may be missed from here on that it cannot see: it remembers what it had.
     pub(super) fn begin_anew(&mut self) {
-        if self.configured {
-            self.seen = self.complete_to();
-        }
+        self.seen = self.complete_to();
         self.configured = false;
         self.asked = None;
         self.in_order = None;
@@ -283,12 +282,12 @@ impl Simulation {
         let now = self.now;
         let one = &mut self.clients[client];
         let missing = one.missing();
-        if one.configured {
-            one.seen = one.complete_to();
-            one.configured = false;
-        }
-        for number in missing {
-            *one.tries.entry(number).or_default() += 1;
+        one.seen = one.complete_to();
+        // What is still missing although it was answered may be from before its time, or lost with the power.
+        if std::mem::take(&mut one.configured) {
+            for number in missing {
+                *one.tries.entry(number).or_default() += 1;
+            }
         }
         one.asked = Some(now);
         let features =
@@ -410,7 +409,7 @@ impl Simulation {
             one.held.insert(number, Rc::clone(packet));
         }
         match &packet.envelope.body {
-            Body::Acknowledgement(ack) => self.acknowledged(client, ack),
+            Body::Acknowledgement(ack) => self.acknowledged(client, agent, ack),
             Body::Configuration(_) if from_the_newest && one.asked.is_some() => {
                 one.configured = true;
                 one.in_order = Some(0);
@@ -423,7 +422,9 @@ impl Simulation {
         }
     }
 
-    fn acknowledged(&mut self, client: usize, ack: &Acknowledgement) {
+    fn acknowledged(&mut self, client: usize, agent: usize, ack: &Acknowledgement) {
+        // One that has lost the conversation may say that nothing runs any more, and be right about itself.
+        let counts = self.agents[agent].fence == self.store.fence;
         let one = &mut self.clients[client];
         match (one.sent.get(&ack.acknowledged_stanza_id), ack.success) {
             (Some(&Sent::Message(place)), true) => one.written[place].acknowledged = true,
@@ -432,7 +433,7 @@ impl Simulation {
                 self.breaks(format!("{id} is refused for good"));
             }
             (Some(Sent::Variation(target)), true) => one.varied.push(target.clone()),
-            (Some(Sent::Stop(Some(target))), true) => one.stopped.push((target.clone(), self.now)),
+            (Some(Sent::Stop(Some(target))), true) if counts => one.stopped.push((target.clone(), self.now)),
             _ => {}
         }
     }

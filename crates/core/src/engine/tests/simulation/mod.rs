@@ -72,7 +72,7 @@ fn the_promise_is_kept_in_every_schedule() {
         assert_eq!(broken, None, "seed {seed}");
         return;
     }
-    let figures = hold(0..if cfg!(feature = "slow") { 100_000 } else { 300 });
+    let figures = hold(0..if cfg!(feature = "slow") { 100_000 } else { 500 });
     println!("{figures:?}");
 }
 

@@ -22,6 +22,7 @@ const STORMY: u64 = 40_000;
 const SETTLING: Duration = Duration::from_secs(300);
 
 /// Something that will happen.
+#[expect(clippy::large_enum_variant, reason = "handed over once, one at a time")]
 pub(super) enum Event {
     /// To an agent; kept for it while it is paused.
     Agent(usize, ToAgent),
@@ -188,7 +189,7 @@ impl Simulation {
         {
             self.now = at;
             match event {
-                Event::Agent(agent, what) => self.to_agent(agent, what),
+                Event::Agent(agent, what) => self.arrives(agent, what),
                 Event::Commit(agent, job) => self.commit(agent, job),
                 Event::Open(agent) => self.open(agent),
                 Event::Unpause(agent) => self.unpause(agent),
