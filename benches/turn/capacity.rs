@@ -7,7 +7,7 @@ use crate::{
     report::{Report, Target, progress},
     samples::Samples,
     scene::Scene,
-    script::{PACE, Script},
+    script::{PACE, Script, TOKENS_PER_SECOND},
 };
 use std::time::Duration;
 
@@ -23,6 +23,9 @@ pub(crate) async fn measure(report: &mut Report, rooms: usize) {
     let idle = scene.processor_times()[0].saturating_sub(idle[0]).as_secs_f64() / 5.0;
     let busy = crowd::keep_busy(&scene, &script, visitors, LASTING).await;
     let [agent, server, others] = busy.cores;
+    let kept_up = busy.kept_up();
+    // As if all had been as fast as they should.
+    let conversations = rooms as f64 * busy.tokens_per_second / TOKENS_PER_SECOND;
     let mut add = |what: &str, value, unit, target| {
         report.add(format!("capacity, {rooms} rooms: {what}"), value, unit, target);
     };
@@ -32,5 +35,10 @@ pub(crate) async fn measure(report: &mut Report, rooms: usize) {
     add("the agent", agent, "cores", Target::None);
     add("the server", server, "cores", Target::None);
     add("clients and endpoint", others, "cores", Target::None);
-    add("conversations a core carries", rooms as f64 / agent, "", Target::AtLeast(300.0));
+    let what = if kept_up {
+        "conversations a core carries"
+    } else {
+        "conversations a core carries (the machine did not keep up)"
+    };
+    add(what, conversations / agent, "", Target::AtLeast(300.0).only_if(kept_up));
 }

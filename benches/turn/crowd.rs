@@ -3,7 +3,7 @@
 use crate::{
     report::progress,
     scene::Scene,
-    script::{self, Script},
+    script::{self, Script, TOKENS_PER_SECOND},
     visitor::{Noticed, Visitor},
 };
 use sotto_harness::endpoint::Request;
@@ -26,6 +26,14 @@ pub(crate) struct Busy {
     pub(crate) tokens_per_second: f64,
     /// Cores in use: by the agent, by the server, by clients and endpoint together.
     pub(crate) cores: [f64; 3],
+}
+
+impl Busy {
+    /// Whether tokens came as fast as they were meant to. A machine that is too small, or busy with something else, slows
+    /// all down together; and an agent that lags joins tokens, which is less work. No figure of it is worth a verdict.
+    pub(crate) fn kept_up(&self) -> bool {
+        self.tokens_per_second >= 0.95 * TOKENS_PER_SECOND
+    }
 }
 
 /// A sentence as a client got it.

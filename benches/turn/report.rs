@@ -75,6 +75,11 @@ impl Row {
 }
 
 impl Target {
+    /// No verdict where there can be none.
+    pub(crate) fn only_if(self, can_be_judged: bool) -> Self {
+        if can_be_judged { self } else { Self::None }
+    }
+
     fn is_met(self, value: f64) -> Option<bool> {
         match self {
             Self::None => None,

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 /// How questions begin, so that the model can tell them from what the agent itself wants to know.
 const QUESTION: &str = "Question";
-/// Between two tokens, for 30 of them a second: timers take about a millisecond more than they are told.
+/// How fast a paced model speaks.
+pub(crate) const TOKENS_PER_SECOND: f64 = 30.0;
+/// Between two tokens, for so many of them: timers take about a millisecond more than they are told.
 pub(crate) const PACE: Duration = Duration::from_millis(32);
 
 /// An answer that never changes.
