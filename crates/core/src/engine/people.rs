@@ -22,6 +22,8 @@ pub enum Audience {
     Everyone,
     /// Those who may see reasoning.
     Reasoning,
+    /// Those who may see the agent's own tools at work: the same, but it is kept whether reasoning is or not.
+    Tools,
     /// Those who take an answer sentence by sentence.
     Streaming,
     /// Those who take an answer whole.
@@ -39,6 +41,7 @@ impl Display for Audience {
         match self {
             Self::Everyone => f.write_str("everyone"),
             Self::Reasoning => f.write_str("reasoning"),
+            Self::Tools => f.write_str("tools"),
             Self::Streaming => f.write_str("streaming"),
             Self::Whole => f.write_str("whole"),
             Self::Feature(feature) => write!(f, "feature:{feature}"),
@@ -68,6 +71,7 @@ impl TryFrom<String> for Audience {
         let audience = match word.split_once(':') {
             None if word == "everyone" => Some(Self::Everyone),
             None if word == "reasoning" => Some(Self::Reasoning),
+            None if word == "tools" => Some(Self::Tools),
             None if word == "streaming" => Some(Self::Streaming),
             None if word == "whole" => Some(Self::Whole),
             Some(("feature", name)) => feature(name).map(Self::Feature),
@@ -283,7 +287,7 @@ impl People {
     fn admits(&self, person: &Person, audience: &Audience) -> bool {
         match audience {
             Audience::Everyone => true,
-            Audience::Reasoning => self.visibility == Visibility::Full,
+            Audience::Reasoning | Audience::Tools => self.visibility == Visibility::Full,
             Audience::Streaming => person.streams(),
             Audience::Whole => !person.streams(),
             Audience::Feature(feature) => person.lists(feature),
@@ -298,7 +302,7 @@ impl People {
     pub(super) fn has(&self, audience: &Audience) -> bool {
         match audience {
             Audience::Everyone | Audience::Streaming | Audience::One(_) => true,
-            Audience::Reasoning => self.visibility == Visibility::Full,
+            Audience::Reasoning | Audience::Tools => self.visibility == Visibility::Full,
             _ => self.known.values().any(|person| self.admits(person, audience)),
         }
     }
@@ -315,7 +319,8 @@ impl People {
             .collect();
         // Where nobody is left out it goes to the room, and so to those who are not announced yet.
         let by_default = matches!(audience, Audience::Everyone | Audience::Streaming)
-            || (*audience == Audience::Reasoning && self.visibility == Visibility::Full);
+            || (matches!(audience, Audience::Reasoning | Audience::Tools)
+                && self.visibility == Visibility::Full);
         if by_default && admitted.len() == present().count() {
             Some(Recipients::Everyone)
         } else if admitted.is_empty() {

@@ -243,7 +243,7 @@ impl Engine {
             error_code: Some("cancelled".to_owned()),
             error_message: Some("The agent was restarted while the tool ran.".to_owned()),
         };
-        self.send(super::tool_loop::TOOL_USE, Body::ToolUseResult(result));
+        self.send(Audience::Tools, Body::ToolUseResult(result));
         told.to_owned()
     }
 }

@@ -16,10 +16,6 @@ use crate::wire::body::{Body, Execution, ToolUseRequest, ToolUseResult};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
-/// Those who see the agent's own tools at work: what they are given and give is part of how it thinks, and hidden with
-/// that.
-pub(super) const TOOL_USE: Audience = Audience::Reasoning;
-
 /// How much of a result the model gets, in characters.
 const RESULT_CHARS: usize = 16_000;
 
@@ -101,7 +97,7 @@ impl Engine {
             execution: Execution::Server,
             timeout_ms: Some(i32::try_from(self.settings.tool_timeout.as_millis()).unwrap_or(i32::MAX)),
         };
-        self.send(TOOL_USE, Body::ToolUseRequest(request));
+        self.send(Audience::Tools, Body::ToolUseRequest(request));
         let begun = record::ToolBegun {
             message: turn.work.message_id.clone(),
             call: replayable(&run.call),
@@ -205,7 +201,7 @@ impl Engine {
             error_code,
             error_message,
         };
-        self.send(TOOL_USE, Body::ToolUseResult(result));
+        self.send(Audience::Tools, Body::ToolUseResult(result));
     }
 }
 

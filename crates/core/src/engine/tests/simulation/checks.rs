@@ -241,7 +241,7 @@ impl Simulation {
         let visible = self.settings.visibility == Visibility::Full;
         match audience {
             Audience::Everyone => true,
-            Audience::Reasoning => visible,
+            Audience::Reasoning | Audience::Tools => visible,
             Audience::Streaming => client.streams(),
             Audience::Whole => !client.streams(),
             Audience::Feature(feature) => client.lists(feature),
