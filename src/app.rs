@@ -135,16 +135,21 @@ impl App {
     /// Joins a room and stays until it is over or `shutdown` becomes true. Where another agent has the conversation, it
     /// waits until that one is gone.
     pub async fn join(&self, room: &str, shutdown: watch::Receiver<bool>) -> Result<End, AppError> {
-        let end = loop {
-            let Some(journal) = self.take(room, shutdown.clone()).await? else { break Ok(End::Left) };
+        loop {
+            let Some(journal) = self.take(room, shutdown.clone()).await? else { return Ok(End::Left) };
             match self.join_with(room, journal, shutdown.clone()).await {
                 // It waits in line again, in case that one ends.
                 Ok(End::Lost) => {}
-                end => break end,
+                end => return end,
             }
-        };
-        self.store().await?.close().await;
-        end
+        }
+    }
+
+    /// To be called when the last room is over: others may have its conversations at once.
+    pub async fn close(&self) {
+        if let Some(store) = self.store.get() {
+            store.close().await;
+        }
     }
 
     /// Takes a conversation, as soon as nobody else has it; `None` if a shutdown came first.

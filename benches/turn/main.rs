@@ -10,6 +10,7 @@
 //! |---|---|
 //! | [`answer`] | question → first and last text, as a stock client sees it, beside the endpoint itself |
 //! | [`sentence`] | the endpoint completes a sentence → the client has its packet, beside a bare packet |
+//! | [`store`] | what keeping it adds to that |
 //! | [`request`] | the agent's own work between a message and the request to the model |
 //! | [`capacity`] | conversations that one core carries |
 //! | [`memory`], [`flat`] | memory of idle conversations, after many turns, over very many messages |
@@ -29,6 +30,7 @@ mod samples;
 mod scene;
 mod script;
 mod sentence;
+mod store;
 mod visitor;
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -67,6 +69,8 @@ enum Figure {
     Answer,
     /// Sentence complete → packet at the client, beside a bare packet, with 1 room and with many
     Sentence,
+    /// The same with SQLite beside the same without a database
+    Store,
     /// `UserMessage` → request to the model
     Request,
     /// Conversations that one core carries
@@ -107,6 +111,7 @@ async fn measure(Arguments { figures, rooms, messages, json, .. }: Arguments) {
         match figure {
             Figure::Answer => answer::measure(&mut report).await,
             Figure::Sentence => sentence::measure(&mut report, rooms).await,
+            Figure::Store => store::measure(&mut report).await,
             Figure::Request => request::measure(&mut report).await,
             Figure::Capacity => capacity::measure(&mut report, rooms).await,
             Figure::Memory => memory::measure(&mut report).await,

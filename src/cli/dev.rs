@@ -97,6 +97,7 @@ async fn together(arguments: &Arguments, config: Config) -> anyhow::Result<anyho
     };
     leave.send_replace(true);
     agent.await?;
+    app.close().await;
     Ok(result)
 }
 

@@ -32,7 +32,9 @@ pub async fn run(arguments: Arguments, config: Config) -> anyhow::Result<()> {
     }
     // Whoever asks meanwhile waits for the model, not for us to come.
     let joined = while_it_lasts(app.join(&arguments.room, shutdown), app.get_to_know_the_model());
-    match Box::pin(joined).await? {
+    let end = Box::pin(joined).await;
+    app.close().await;
+    match end? {
         // Another agent took over, and then it was time to go.
         End::Left | End::Lost => Ok(()),
         End::Closed(reason) => bail!("the room is over: {reason}"),
