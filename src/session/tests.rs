@@ -81,7 +81,10 @@ impl Tools for Broken {
 
 /// A store that answers when the test says so.
 #[derive(Clone, Default)]
-struct Slow(Arc<Mutex<Vec<oneshot::Sender<Result<(), StoreError>>>>>);
+struct Slow(Arc<Mutex<Vec<Waiting>>>);
+
+/// Someone who waits for it.
+type Waiting = oneshot::Sender<Result<(), StoreError>>;
 
 impl Journal for Slow {
     fn history(&self) -> BoxFuture<'static, Result<History, StoreError>> {

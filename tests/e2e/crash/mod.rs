@@ -94,7 +94,7 @@ pub(crate) fn new_file() -> String {
 pub(crate) async fn at_every_point_of_a_turn(store: String) {
     let house = House::new(store).await;
     let mut anna = Person::join(&house.server, &house.room, "anna").await;
-    let mut crashes = 0;
+    let mut survived = 0;
     for point in 1.. {
         assert!(point < MOST_POINTS, "a turn has an end");
         let at = point.to_string();
@@ -112,13 +112,13 @@ pub(crate) async fn at_every_point_of_a_turn(store: String) {
             agent.kill();
             break;
         }
-        crashes += 1;
+        survived += 1;
         let mut next = house.agent(&[]).await;
         anna.is_answered().await;
         next.kill();
     }
-    println!("crashed at each of {crashes} points of a turn: nothing lost");
-    assert!(crashes > 20, "the points are compiled in: {crashes}");
+    println!("crashed at each of {survived} points of a turn: nothing lost");
+    assert!(survived > 20, "the points are compiled in: {survived}");
     anna.has_everything(&house).await;
 }
 
