@@ -11,8 +11,9 @@ use crate::engine::record::{Page, Record};
 use crate::model::Chunk;
 use crate::time::Time;
 use crate::wire::Envelope;
+use crate::wire::body::Body;
 use serde_json::{Map, Value};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +102,8 @@ pub(super) struct Agent {
     pub(super) leaving: bool,
     /// The session of each client that it knows of.
     pub(super) sessions: BTreeMap<usize, u32>,
+    /// How often each client has asked, and what of what is kept it was sent since.
+    pub(super) sent: BTreeMap<usize, (u32, BTreeSet<i32>)>,
 }
 
 impl Agent {
@@ -125,6 +128,7 @@ impl Agent {
             silent_from: None,
             leaving: false,
             sessions: BTreeMap::new(),
+            sent: BTreeMap::new(),
         }
     }
 
@@ -184,6 +188,11 @@ impl Simulation {
             }
             ToAgent::Packet { client, session, envelope } => {
                 me.sessions.insert(client, session);
+                if matches!(envelope.body, Body::Configuration(_)) {
+                    let (asked, sent) = me.sent.entry(client).or_default();
+                    *asked += 1;
+                    sent.clear();
+                }
                 let from = self.clients[client].name.to_owned();
                 self.tell(|| format!("agent {agent} gets of {from} {}", super::schedule::brief(&envelope)));
                 self.handle(agent, Input::Received { from, envelope: Ok(envelope) });

@@ -297,6 +297,12 @@ impl Simulation {
                 }
             };
             if *present && meant && !me.away_from_room {
+                let (asked, sent) = self.agents[agent].sent.entry(client).or_default();
+                // Whoever has asked twice may be told twice.
+                if previous.is_some() && !sent.insert(number) && *asked == 1 {
+                    let name = self.clients[client].name;
+                    self.breaks(format!("agent {agent} sends {number} to {name} twice"));
+                }
                 let packet = Rc::clone(&packet);
                 self.along(agent, client, false, Event::Packet { client, session, agent, packet });
             }
