@@ -2,7 +2,7 @@
 //! before, numbers reserved in blocks, what is durable and what is not. It fills up, goes away, forgets what is old and
 //! loses its power.
 //!
-//! Each of [`Faults`] breaks its word in one way, to see that the simulation notices.
+//! Each [`Fault`] but the first breaks its word in one way, to see that the simulation notices.
 
 use crate::engine::people::Audience;
 use crate::engine::record::{History, Page, Record, Stanza};
