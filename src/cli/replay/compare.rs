@@ -81,15 +81,18 @@ pub(super) fn compare(script: &Script, found: Vec<Sent>) -> Outcome {
         let expected = names.0.describe(expected);
         loop {
             let next = found.next();
-            let mut tried = names.1.clone();
-            let now = next.as_ref().map(|sent| tried.describe(sent));
-            if now.as_ref() == Some(&expected) {
-                names.1 = tried;
-                break;
-            }
-            // Nobody may have asked for it then.
-            if next.is_some_and(|sent| is_optional(&sent)) {
+            // Nobody may have asked for it then: it is passed over, and gives no names to its ids.
+            if let Some(optional) = next.as_ref().filter(|sent| is_optional(sent)) {
+                let mut tried = names.1.clone();
+                if tried.describe(optional) == expected {
+                    names.1 = tried;
+                    break;
+                }
                 continue;
+            }
+            let now = next.map(|sent| names.1.describe(&sent));
+            if now.as_ref() == Some(&expected) {
+                break;
             }
             return Outcome::Different(Box::new(Difference { same, before, recorded: Some(expected), now }));
         }

@@ -19,8 +19,10 @@ use serde_json::Map;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// Makes it certain that a sentence or a thought has ended.
+/// Between thoughts; and what ends a sentence without being part of one.
 const BREAK: &str = "\n\n";
+/// What was lost with an agent that was killed: words that are neither the end of anything nor its beginning.
+const LOST: &str = "and more of it";
 /// How far numbers jump when an engine is begun anew: further than anything unseen can have used.
 const JUMP: i32 = 100_000;
 
@@ -30,8 +32,6 @@ pub(super) fn rerun(script: &Script, step_chars: usize) -> Vec<Sent> {
     for (index, step) in script.steps.iter().enumerate() {
         rerun.take(index, step);
     }
-    // What was recorded of an answer under way had been certain.
-    rerun.make_certain("…");
     rerun.stanzas().filter_map(Sent::of).collect()
 }
 
@@ -45,8 +45,8 @@ struct Rerun<'a> {
     is_listening: bool,
     /// All that the engine had stored.
     saved: Vec<Record>,
-    /// Messages and variations that the store has not confirmed yet, each with its message.
-    held: VecDeque<(Ticket, String)>,
+    /// Messages and variations that the store has not confirmed yet.
+    held: VecDeque<Held>,
     /// The request that the model is answering.
     request: Option<RequestId>,
     /// Runs of tools that were begun and not matched with recorded ones yet.
@@ -61,17 +61,50 @@ struct Rerun<'a> {
     /// How often each message has ended in the new engine, and how often then.
     ends: BTreeMap<String, u32>,
     ended: BTreeMap<String, u32>,
-    /// What was said so far in the turn, and whether the model is speaking or thinking.
-    said: String,
-    doing: Doing,
+    /// The turn that was recorded, as far as it has come.
+    turn: Turn,
     stanza: i32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Doing {
-    Nothing,
-    Thinking,
-    Speaking,
+#[derive(Debug)]
+struct Held {
+    ticket: Ticket,
+    /// The message that is to be answered.
+    message: String,
+    /// What a stop calls it.
+    id: String,
+}
+
+#[derive(Debug, Default)]
+struct Turn {
+    /// The recorded answer's id.
+    answer: String,
+    /// What its recorded sentences say so far.
+    said: String,
+    /// How much of the next sentence the model has said already, and how much of its next thought it has had.
+    words_ahead: usize,
+    thoughts_ahead: usize,
+    /// Sentences and steps so far: recorded, and sent by the new engine.
+    then: Count,
+    now: Count,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Count {
+    sentences: u32,
+    steps: u32,
+}
+
+/// What came next in a turn.
+#[derive(Debug)]
+enum Next {
+    Words(String),
+    Thought(String),
+    Tools,
+    /// The end, with what had been said and was sent with it.
+    End(String),
+    /// What nobody knows: the agent was killed, or had not come further.
+    Lost,
 }
 
 impl<'a> Rerun<'a> {
@@ -120,8 +153,7 @@ impl<'a> Rerun<'a> {
             ran: None,
             ends: BTreeMap::new(),
             ended: BTreeMap::new(),
-            said: String::new(),
-            doing: Doing::Nothing,
+            turn: Turn::default(),
             stanza: 0,
         }
     }
@@ -144,25 +176,117 @@ impl<'a> Rerun<'a> {
             Record::ToolBegun(_) => self.call_tools(index),
             Record::ToolEnded(ended) => self.tool_ended(ended),
             Record::BrokenOff(_) => self.is_killed(),
-            Record::Answer(answer) => self.ends(answer),
+            Record::Answer(answer) => self.ends(index, answer),
             Record::Reasoning(_) | Record::Reserved { .. } | Record::Stanza(_) => {}
         }
     }
 
-    /// A stanza was sent: what it says the model said just before.
+    /// A stanza was sent: what it says the model said just before, and what came next as far as it took to know where it
+    /// ends.
     fn sent(&mut self, index: usize, body: &Body) {
         match body {
-            Body::ReasoningStep(step) => {
-                self.model_says(Chunk::Reasoning(format!("{}{BREAK}", step.content)), Doing::Thinking);
+            Body::ReasoningStep(step) if self.ran.as_ref() == Some(&step.previous_id) => {
+                self.turn.then.steps += 1;
+                let thought = format!("{BREAK}{}", step.content);
+                let ahead = std::mem::take(&mut self.turn.thoughts_ahead);
+                self.model_says(Chunk::Reasoning(thought.get(ahead..).unwrap_or_default().to_owned()));
+                self.end_thought(index);
             }
             // What comes after the end is the end's: it is in the record of that.
-            Body::AssistantSentence(sentence) if self.ran.is_some() => {
-                self.said.push_str(&sentence.text);
-                self.model_says(Chunk::Text(sentence.text.clone()), Doing::Speaking);
+            Body::AssistantSentence(sentence)
+                if self.ran.is_some() && sentence.previous_id == self.turn.answer =>
+            {
+                self.turn.then.sentences += 1;
+                self.turn.said.push_str(&sentence.text);
+                self.speak(&sentence.text);
+                self.end_sentence(index);
             }
             Body::ToolUseRequest(_) => self.call_tools(index),
             _ => {}
         }
+    }
+
+    /// The model says what it has not said yet of the next words.
+    fn speak(&mut self, words: &str) {
+        let ahead = std::mem::take(&mut self.turn.words_ahead);
+        if let Some(words) = words.get(ahead..).filter(|words| !words.is_empty()) {
+            self.model_says(Chunk::Text(words.to_owned()));
+        }
+    }
+
+    /// The model speaks on until it is certain that the sentence has ended, which it was when it was sent.
+    fn end_sentence(&mut self, index: usize) {
+        let thoughts = |next: &Next| matches!(next, Next::Thought(_));
+        let words = match self.next(index, thoughts) {
+            Next::Words(words) => words,
+            Next::End(rest) if !rest.is_empty() => rest,
+            Next::Lost => format!("{BREAK}{LOST}"),
+            // Nothing that counts.
+            Next::End(_) | Next::Tools | Next::Thought(_) => BREAK.to_owned(),
+        };
+        while self.turn.now.sentences < self.turn.then.sentences && self.speak_on(&words) {}
+    }
+
+    /// The model thinks on, or begins to speak, until the thought has ended.
+    fn end_thought(&mut self, index: usize) {
+        match self.next(index, |_| false) {
+            Next::Words(words) | Next::End(words) => {
+                while self.turn.now.steps < self.turn.then.steps && self.speak_on(&words) {}
+            }
+            Next::Thought(thought) => self.think_on(&format!("{BREAK}{thought}")),
+            Next::Lost => self.think_on(&format!("{BREAK}{LOST}")),
+            // They end it.
+            Next::Tools => {}
+        }
+    }
+
+    /// One more character; false if there is none.
+    fn speak_on(&mut self, words: &str) -> bool {
+        let next = words.get(self.turn.words_ahead..).and_then(|words| words.chars().next());
+        if let Some(next) = next {
+            self.turn.words_ahead += next.len_utf8();
+            self.model_says(Chunk::Text(next.into()));
+        }
+        next.is_some()
+    }
+
+    fn think_on(&mut self, thought: &str) {
+        for next in thought.chars() {
+            if self.turn.now.steps >= self.turn.then.steps {
+                return;
+            }
+            self.turn.thoughts_ahead += next.len_utf8();
+            self.model_says(Chunk::Reasoning(next.into()));
+        }
+    }
+
+    /// What came next in the recorded turn, but for what is passed over.
+    fn next(&self, index: usize, passed_over: impl Fn(&Next) -> bool) -> Next {
+        let next = |step: &Step| match step {
+            Step::Sent(Sent { body: Body::ReasoningStep(step), .. })
+                if self.ran.as_ref() == Some(&step.previous_id) =>
+            {
+                Some(Next::Thought(step.content.clone()))
+            }
+            Step::Sent(Sent { body: Body::AssistantSentence(sentence), .. })
+                if sentence.previous_id == self.turn.answer =>
+            {
+                Some(Next::Words(sentence.text.clone()))
+            }
+            Step::Sent(Sent { body: Body::ToolUseRequest(_), .. }) | Step::Fact(Record::ToolBegun(_)) => {
+                Some(Next::Tools)
+            }
+            Step::Fact(Record::Answer(answer)) if answer.message == self.ran => {
+                if self.was_killed_before(answer) {
+                    return Some(Next::Lost);
+                }
+                Some(Next::End(answer.text.strip_prefix(&self.turn.said).unwrap_or_default().to_owned()))
+            }
+            Step::Fact(Record::BrokenOff(_) | Record::Begun(_)) => Some(Next::Lost),
+            _ => None,
+        };
+        let later = self.script.steps[index + 1..].iter().filter_map(next);
+        later.into_iter().find(|next| !passed_over(next)).unwrap_or(Next::Lost)
     }
 
     fn message(&mut self, message: &Message) {
@@ -195,8 +319,7 @@ impl<'a> Rerun<'a> {
             self.is_killed();
         }
         self.ran = Some(begun.message.clone());
-        self.said.clear();
-        self.doing = Doing::Nothing;
+        self.turn = Turn { answer: begun.answer.clone(), now: self.turn.now, ..Turn::default() };
         if !self.runs_now(&begun.message) {
             self.confirm_to(&begun.message);
         }
@@ -228,8 +351,9 @@ impl<'a> Rerun<'a> {
         for tool in &calls {
             let arguments = Ok(self.script.arguments(tool));
             let call = ToolCall { id: tool.call.id.clone(), name: tool.call.name.clone(), arguments };
-            self.model_says(Chunk::ToolCall(call), Doing::Nothing);
+            self.model_says(Chunk::ToolCall(call));
         }
+        (self.turn.words_ahead, self.turn.thoughts_ahead) = (0, 0);
         self.model_finishes(Finish::ToolCalls);
         for tool in calls {
             let run = self.begun_runs.pop_front();
@@ -255,17 +379,22 @@ impl<'a> Rerun<'a> {
     }
 
     /// A turn ends as it ended.
-    fn ends(&mut self, answer: &Answer) {
+    fn ends(&mut self, index: usize, answer: &Answer) {
         // A greeting ends by itself.
         let Some(message) = &answer.message else { return };
         *self.ended.entry(message.clone()).or_default() += 1;
+        if self.ran.as_ref() == Some(message) && self.was_killed_before(answer) {
+            self.is_killed();
+        }
+        // What ends one that waits may end the running one with it, which has said all by then.
+        if let Next::End(rest) = self.next(index, |_| false)
+            && self.ran.as_ref() != Some(message)
+        {
+            while self.speak_on(&rest) {}
+        }
         if self.ran.take_if(|ran| ran == message).is_some() && !self.has_ended(message) {
-            match answer.text.strip_prefix(&self.said) {
-                Some("") if self.doing == Doing::Speaking => self.make_certain(""),
-                Some(rest) if !rest.is_empty() => {
-                    self.model_says(Chunk::Text(rest.to_owned()), Doing::Speaking);
-                }
-                _ => {}
+            if let Some(rest) = answer.text.strip_prefix(&self.turn.said) {
+                self.speak(&rest.to_owned());
             }
         }
         match answer.end {
@@ -280,20 +409,26 @@ impl<'a> Rerun<'a> {
             }
             TurnEnd::Stopped if self.has_ended(message) => {}
             TurnEnd::Stopped => {
-                let target = (!self.runs_now(message)).then(|| message.clone());
-                self.stop(target);
+                let held = self.held.iter().find(|held| held.message == *message);
+                let id = held.map_or_else(|| message.clone(), |held| held.id.clone());
+                self.stop(Some(id).filter(|_| !self.runs_now(message)));
                 if !self.has_ended(message) {
                     self.confirm_to(message);
                 }
             }
             TurnEnd::Failed => self.fail(message),
         }
-        self.doing = Doing::Nothing;
         if let Some(id) = &answer.answer
             && let Some(now) = self.last_answer(message)
         {
             self.answers.insert(id.clone(), now);
         }
+    }
+
+    /// Whether the recorded thoughts were another agent's, which was killed, so that the next one gave the message up before
+    /// its turn.
+    fn was_killed_before(&self, answer: &Answer) -> bool {
+        answer.steps < self.turn.then.steps
     }
 
     fn fail(&mut self, message: &str) {
@@ -324,7 +459,6 @@ impl<'a> Rerun<'a> {
 
     /// Another engine goes on from what was stored.
     fn is_killed(&mut self) {
-        self.make_certain("…");
         let lowest = self.stanzas().map(|stanza| stanza.number).min().unwrap_or(0);
         let is_fact = |record: &&Record| !matches!(record, Record::Stanza(_) | Record::Reserved { .. });
         let records: Vec<Record> = self.saved.iter().filter(is_fact).cloned().collect();
@@ -345,8 +479,7 @@ impl<'a> Rerun<'a> {
         self.engine = Engine::restore(self.settings.clone(), seed, self.now, history);
         self.held.clear();
         (self.request, self.running, self.ran) = (None, None, None);
-        self.said.clear();
-        self.doing = Doing::Nothing;
+        self.turn = Turn::default();
         self.is_listening = false;
         self.happens(Input::Wake);
         self.listen();
@@ -367,34 +500,21 @@ impl<'a> Rerun<'a> {
         self.happens(Input::Received { from, envelope: Ok(envelope) });
     }
 
-    fn model_says(&mut self, chunk: Chunk, doing: Doing) {
+    fn model_says(&mut self, chunk: Chunk) {
         if let Some(request) = self.request {
-            self.doing = doing;
             self.happens(Input::Model { request, result: Ok(chunk) });
         }
     }
 
     fn model_finishes(&mut self, finish: Finish) {
         if let Some(request) = self.request.take() {
-            self.doing = Doing::Nothing;
             self.happens(Input::Model { request, result: Ok(Chunk::Finish(finish)) });
-        }
-    }
-
-    /// What was said or thought had ended before what came next, which is perhaps not recorded: nothing but white space, or
-    /// something that was lost.
-    fn make_certain(&mut self, lost: &str) {
-        let next = format!("{BREAK}{lost}");
-        match self.doing {
-            Doing::Nothing => {}
-            Doing::Thinking => self.model_says(Chunk::Reasoning(next), Doing::Thinking),
-            Doing::Speaking => self.model_says(Chunk::Text(next), Doing::Speaking),
         }
     }
 
     /// The store has all up to what is about this message.
     fn confirm_to(&mut self, message: &str) {
-        if let Some(place) = self.held.iter().position(|(_, held)| held == message) {
+        if let Some(place) = self.held.iter().position(|held| held.message == message) {
             for _ in 0..=place {
                 self.confirm_next();
             }
@@ -403,7 +523,7 @@ impl<'a> Rerun<'a> {
 
     /// The store has the next of what it was given; false if there is none.
     fn confirm_next(&mut self) -> bool {
-        let Some((ticket, _)) = self.held.pop_front() else { return false };
+        let Some(Held { ticket, .. }) = self.held.pop_front() else { return false };
         self.happens(Input::Stored { ticket, success: true });
         true
     }
@@ -453,10 +573,13 @@ impl<'a> Rerun<'a> {
 
     fn save(&mut self, ticket: Option<Ticket>, record: Record) {
         let waits_for = match &record {
-            Record::Message(message) => Some(message.id.clone()),
-            Record::Variation(variation) => Some(self.message_now(&variation.target)),
+            Record::Message(message) => Some((message.id.clone(), message.id.clone())),
+            Record::Variation(variation) => {
+                Some((self.message_now(&variation.target), variation.target.clone()))
+            }
             Record::Begun(begun) => {
                 self.running = Some((begun.message.clone(), begun.answer.clone()));
+                self.turn.now = Count::default();
                 None
             }
             Record::Answer(Answer { message: Some(message), .. }) => {
@@ -464,13 +587,28 @@ impl<'a> Rerun<'a> {
                 self.running.take_if(|(running, _)| running == message);
                 None
             }
+            Record::Stanza(stanza) => {
+                self.count(stanza);
+                None
+            }
             _ => None,
         };
         self.saved.push(record);
         match (ticket, waits_for) {
-            (Some(ticket), Some(message)) => self.held.push_back((ticket, message)),
+            (Some(ticket), Some((message, id))) => self.held.push_back(Held { ticket, message, id }),
             (Some(ticket), None) => self.engine.handle(self.now, Input::Stored { ticket, success: true }),
             (None, _) => {}
+        }
+    }
+
+    fn count(&mut self, stanza: &Stanza) {
+        let Some((message, answer)) = &self.running else { return };
+        match Sent::of(stanza).map(|sent| sent.body) {
+            Some(Body::AssistantSentence(sentence)) if sentence.previous_id == *answer => {
+                self.turn.now.sentences += 1;
+            }
+            Some(Body::ReasoningStep(step)) if step.previous_id == *message => self.turn.now.steps += 1,
+            _ => {}
         }
     }
 

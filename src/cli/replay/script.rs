@@ -3,7 +3,7 @@
 use crate::cli::exported::{Exported, decode};
 use sotto_core::engine::event::ToolOutcome;
 use sotto_core::engine::people::Audience;
-use sotto_core::engine::record::{Record, Stanza, ToolBegun, ToolEnded};
+use sotto_core::engine::record::{Answer, Record, Stanza, ToolBegun, ToolEnded};
 use sotto_core::model::ToolSpec;
 use sotto_core::time::Time;
 use sotto_core::wire::body::{Body, ToolUseRequest, ToolUseResult};
@@ -93,6 +93,10 @@ impl Script {
                 }
                 Step::Fact(Record::Begun(begun)) => {
                     script.answered.insert(begun.answer.clone(), begun.message.clone());
+                }
+                // One that was stopped before its turn was never begun.
+                Step::Fact(Record::Answer(Answer { message: Some(message), answer: Some(answer), .. })) => {
+                    script.answered.insert(answer.clone(), message.clone());
                 }
                 Step::Fact(Record::Message(message)) => {
                     script.messages.insert(message.id.clone());
