@@ -228,7 +228,8 @@ impl App {
         };
         info!(room = joined.name, identity, "joined");
         let watching = tokio::spawn(follow(self.health.clone(), joined.connected.clone(), shutdown.clone()));
-        let end = session::run(joined, journal, self.session(room), self.ports.clone(), shutdown).await;
+        let running = session::run(joined, journal, self.session(room), self.ports.clone(), shutdown);
+        let end = Box::pin(running).await;
         watching.abort();
         self.health.send_replace(Health::Connecting);
         Ok(end)

@@ -95,7 +95,8 @@ pub(super) fn line(entry: &Entry) -> String {
 }
 
 fn json(value: &impl Serialize) -> String {
-    let json = serde_json::to_string(value).expect("records have text keys alone, and strings take all bytes");
+    let json =
+        serde_json::to_string(value).expect("records have text keys alone, and strings take all bytes");
     escape_controls(&json)
 }
 
@@ -150,7 +151,9 @@ fn read_header(text: &str) -> Result<String, String> {
     }
     if header.version > VERSION {
         let version = header.version;
-        return Err(format!("it has version {version} of the format, written by a newer Sotto; use that one"));
+        return Err(format!(
+            "it has version {version} of the format, written by a newer Sotto; use that one"
+        ));
     }
     Ok(header.conversation)
 }
@@ -159,7 +162,8 @@ fn read_entry(text: &str) -> Result<Entry, String> {
     // Serde's own words say where something is wrong, and may quote it: this is the reader's own file.
     let wrong = |error: serde_json::Error| format!("no record: {error}");
     let mut line: Map<String, Value> = serde_json::from_str(text).map_err(wrong)?;
-    let at = serde_json::from_value(line.remove("at").unwrap_or_default()).map_err(|_| "no time: at is missing")?;
+    let at = serde_json::from_value(line.remove("at").unwrap_or_default())
+        .map_err(|_| "no time: at is missing")?;
     let record = match line.remove("stanza") {
         Some(stanza) => Record::Stanza(read_stanza(stanza)?),
         None => serde_json::from_value(Value::Object(line)).map_err(wrong)?,
@@ -170,7 +174,8 @@ fn read_entry(text: &str) -> Result<Entry, String> {
 fn read_stanza(stanza: Value) -> Result<Stanza, String> {
     let GivenStanza { number, audience, bytes } =
         serde_json::from_value(stanza).map_err(|error| format!("no stanza: {error}"))?;
-    let bytes = BASE64.decode(bytes).map_err(|error| format!("the bytes of a stanza are no base64: {error}"))?;
+    let bytes =
+        BASE64.decode(bytes).map_err(|error| format!("the bytes of a stanza are no base64: {error}"))?;
     decode(&bytes).map_err(|error| format!("the bytes of a stanza are no envelope: {error}"))?;
     Ok(Stanza { number, audience, bytes })
 }
@@ -250,13 +255,18 @@ mod tests {
             read_lines(&lines).expect_err(line).to_string()
         };
         assert!(place_of(0, "hello").starts_with("line 1: a header"));
-        assert!(place_of(0, &good[0].replace("sotto-conversation", "x")).starts_with("line 1: the format is"));
+        assert!(
+            place_of(0, &good[0].replace("sotto-conversation", "x")).starts_with("line 1: the format is")
+        );
         assert!(place_of(0, &good[0].replace("\"version\":1", "\"version\":2")).contains("newer Sotto"));
         assert!(place_of(1, "{\"at\":1}").starts_with("line 2: no record"));
         assert!(place_of(1, "{\"at\":1,\"unheard_of\":{}}").starts_with("line 2: no record"));
         assert!(place_of(1, "{\"message\":{}}").starts_with("line 2: no time"));
         let stanza = "{\"at\":1,\"stanza\":{\"number\":-1,\"audience\":\"everyone\",\"bytes\":\"BYTES\"}}";
-        assert!(place_of(3, &stanza.replace("BYTES", "*")).starts_with("line 4: the bytes of a stanza are no base64"));
+        assert!(
+            place_of(3, &stanza.replace("BYTES", "*"))
+                .starts_with("line 4: the bytes of a stanza are no base64")
+        );
         assert!(place_of(3, &stanza.replace("BYTES", "AAAA")).contains("no envelope"));
         assert_eq!(read_lines(&[]).expect_err("empty").to_string(), "line 1: the file is empty");
     }

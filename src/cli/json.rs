@@ -31,7 +31,8 @@ impl<'a> Readable<'a> {
 
 /// The envelope with the name of its type, and a line break.
 pub(super) fn line(envelope: &Envelope) -> String {
-    let json = serde_json::to_string(&Readable::of(envelope)).expect("bodies have text keys alone, and strings take all bytes");
+    let json = serde_json::to_string(&Readable::of(envelope))
+        .expect("bodies have text keys alone, and strings take all bytes");
     escape_controls(&json) + "\n"
 }
 

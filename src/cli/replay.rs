@@ -24,17 +24,22 @@ use std::path::{Path, PathBuf};
 
 /// Run an exported conversation through the engine again, and show the first difference.
 ///
-/// People join, write, ask for variations and interrupt as recorded, in the recorded order and at the recorded times. The model says
-/// what was recorded: the same thoughts, calls of tools, text, and end; tools give what they gave. Where the agent was killed, the
-/// engine is begun anew from what was recorded until then. Nothing is asked of any server, and nothing is stored.
+/// People join, write, ask for variations and interrupt as recorded, in the recorded order and at the recorded times. The
+/// model says what was recorded: the same thoughts, calls of tools, text, and end; tools give what they gave. Where the agent
+/// was killed, the engine is begun anew from what was recorded until then. Nothing is asked of any server, and nothing is
+/// stored.
 ///
-/// Compared are all recorded stanzas in their order: type, audience and every field, with ids by what they name. Not compared are
-/// stanza numbers, times, tokens and durations (TurnMeta), timestamps, and what no store keeps: acknowledgements, errors,
-/// configurations and live pieces of thoughts. TurnMeta and AssistantMessage, which only some clients ask for, count where they were
-/// recorded. Neither what the model was asked nor how its words were cut into pieces is recorded, so neither is tested. Messages whose
-/// stanzas are no longer kept (`store.replay_hours`) are passed over and counted.
+/// Compared are all recorded stanzas in their order: type, audience and every field, with ids by what they name.
 ///
-/// `reasoning.step_chars` of the configuration should be what it was.
+/// Not compared are stanza numbers, times, tokens and durations, and what no store keeps: acknowledgements, errors,
+/// configurations and live pieces of thoughts. Stanzas of types 3 and 65, which only some clients ask for, count where they
+/// were recorded. What the model was asked and how its words were cut into pieces is not recorded, and so not tested. Messages
+/// whose stanzas are no longer kept (`store.replay_hours`) are passed over and counted.
+///
+/// Stops are known by what they ended, and pauses of the model that nobody was shown not at all: where several things came
+/// together at the same moment, a difference may be one of order alone.
+///
+/// `reasoning.step_chars` of the configuration should be what it was then.
 #[derive(clap::Args, Debug)]
 #[command(
     verbatim_doc_comment,

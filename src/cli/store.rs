@@ -24,9 +24,8 @@ enum What {
     /// May be run beside agents, and takes its time with a large store. The exit code is 0 if all is well and 1 if something
     /// is wrong.
     Check {
-        /// Print one JSON object instead: ok, place, schema, expected_schema, conversations, open_conversations, open, bytes,
-        /// problems
-        #[arg(long, verbatim_doc_comment)]
+        /// Print one JSON object instead
+        #[arg(long)]
         json: bool,
     },
     /// Remove what is too old, as agents do once a minute: stanzas nobody may ask for any more, reasoning and conversations whose

@@ -36,9 +36,7 @@ pub(super) async fn run(
         Ok(true) => Ok(write!(std::io::stdout(), "{}", farewell(name, place))?),
         Ok(false) => bail!("someone else has just deleted {name:?}"),
         Err(StoreError::Held(by)) => {
-            bail!(
-                "{name:?} was not deleted: {by}. Stop that agent, or let it leave the room, and try again"
-            )
+            bail!("{name:?} was not deleted: {by}. Stop that agent, or let it leave the room, and try again")
         }
         Err(error) => Err(error.into()),
     }

@@ -14,8 +14,8 @@ use std::sync::Arc;
 /// Write all that is kept of a conversation, as JSON Lines.
 ///
 /// The first line is a header: format, version, conversation, exported (milliseconds since 1970). Each line after it is one
-/// record in the order in which it happened: at, and one of joined, message, variation, begun, reasoning, tool_begun, tool_ended,
-/// broken_off, answer, stanza. A stanza is what was sent to clients: number, audience, the decoded envelope, and as bytes
+/// record in the order in which it happened: at, and one of joined, message, variation, begun, reasoning, `tool_begun`,
+/// `tool_ended`, `broken_off`, answer, stanza. A stanza is what was sent to clients: number, audience, the decoded envelope, and as bytes
 /// (base64) exactly what was sent.
 #[derive(clap::Args, Debug)]
 #[command(

@@ -6,6 +6,7 @@ use futures_util::TryStreamExt;
 use jiff::tz::TimeZone;
 use serde_json::json;
 use sotto_core::time::Time;
+use std::fmt::Write as _;
 use std::io::Write;
 use std::sync::Arc;
 
@@ -61,8 +62,10 @@ fn table(summaries: &[Summary], zone: &TimeZone) -> String {
     let widths = [0, 1, 2, 3, 4].map(width);
     let mut table = String::new();
     for [name, created, updated, messages, open] in &rows {
-        table += &format!(
-            "{name:0$}  {created:1$}  {updated:2$}  {messages:>3$}  {open:>4$}\n",
+        // A string takes all that is written to it.
+        let _ = writeln!(
+            table,
+            "{name:0$}  {created:1$}  {updated:2$}  {messages:>3$}  {open:>4$}",
             widths[0], widths[1], widths[2], widths[3], widths[4]
         );
     }

@@ -103,16 +103,15 @@ impl Telling {
     /// What there is to say about the next record.
     fn tell(&mut self, entry: &Entry) -> String {
         match &entry.record {
-            Record::Joined(joined) => self.line(joined.at, &format!("{} joined", clean_line(&joined.identity))),
+            Record::Joined(joined) => {
+                self.line(joined.at, &format!("{} joined", clean_line(&joined.identity)))
+            }
             Record::Message(message) => self.tell_message(message),
             Record::Variation(variation) => self.tell_variation(variation),
             Record::Begun(begun) => {
                 let before = self.drop_turn();
-                self.turn = Some(Turn {
-                    message: begun.message.clone(),
-                    thoughts: Vec::new(),
-                    tools: Vec::new(),
-                });
+                self.turn =
+                    Some(Turn { message: begun.message.clone(), thoughts: Vec::new(), tools: Vec::new() });
                 before
             }
             Record::Reasoning(reasoning) => {
@@ -200,8 +199,9 @@ impl Telling {
     }
 
     fn tell_end(&mut self, answer: &Answer) -> String {
-        let Answer { message, answer: id, announced, text, end, steps, thinking_ms, total_ms, usage, at, .. } =
-            answer;
+        let Answer {
+            message, answer: id, announced, text, end, steps, thinking_ms, total_ms, usage, at, ..
+        } = answer;
         let Some(message) = message else {
             if let Some(id) = id {
                 self.remember(id.clone(), self.leaf.clone(), String::new(), text);
@@ -270,11 +270,11 @@ impl Telling {
         for thought in &turn.thoughts {
             let text = indented(&format!("thinking: {}", clean(thought)));
             let (dim, normal) = if self.colour { ("\x1b[2m", "\x1b[0m") } else { ("", "") };
-            out += &format!("{MARGIN}{dim}{text}{normal}\n");
+            out.extend([MARGIN, dim, &text, normal, "\n"]);
         }
         for tool in &turn.tools {
             let result = tool.result.as_deref().unwrap_or("(no result)");
-            out += &format!("{MARGIN}{} → {result}\n", tool.line);
+            out.extend([MARGIN, &tool.line, " → ", result, "\n"]);
         }
         out
     }

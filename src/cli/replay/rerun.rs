@@ -5,7 +5,11 @@
 //! tells of it is reached; what the engine decided by itself is left to it. A message is confirmed as stored only when
 //! something recorded can have come of that, so that an interruption happens where it happened.
 
+mod model;
+
 use super::script::{Ended, Script, Sent, Step, time_of};
+use model::{Count, Next, Turn};
+use serde_json::Map;
 use sotto_core::engine::Engine;
 use sotto_core::engine::event::{Input, Output, Participant, RequestId, RunId, Ticket, TurnEnd};
 use sotto_core::engine::people::Audience;
@@ -15,14 +19,9 @@ use sotto_core::model::{Chunk, Failure, Finish, ToolCall};
 use sotto_core::time::Time;
 use sotto_core::wire::Envelope;
 use sotto_core::wire::body::{Body, Configuration, ControlStop, ControlVariation, StopType, UserMessage};
-use serde_json::Map;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// Between thoughts; and what ends a sentence without being part of one.
-const BREAK: &str = "\n\n";
-/// What was lost with an agent that was killed: words that are neither the end of anything nor its beginning.
-const LOST: &str = "and more of it";
 /// How far numbers jump when an engine is begun anew: further than anything unseen can have used.
 const JUMP: i32 = 100_000;
 
@@ -73,38 +72,6 @@ struct Held {
     message: String,
     /// What a stop calls it.
     id: String,
-}
-
-#[derive(Debug, Default)]
-struct Turn {
-    /// The recorded answer's id.
-    answer: String,
-    /// What its recorded sentences say so far.
-    said: String,
-    /// How much of the next sentence the model has said already, and how much of its next thought it has had.
-    words_ahead: usize,
-    thoughts_ahead: usize,
-    /// Sentences and steps so far: recorded, and sent by the new engine.
-    then: Count,
-    now: Count,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Count {
-    sentences: u32,
-    steps: u32,
-}
-
-/// What came next in a turn.
-#[derive(Debug)]
-enum Next {
-    Words(String),
-    Thought(String),
-    Tools,
-    /// The end, with what had been said and was sent with it.
-    End(String),
-    /// What nobody knows: the agent was killed, or had not come further.
-    Lost,
 }
 
 impl<'a> Rerun<'a> {
@@ -181,114 +148,6 @@ impl<'a> Rerun<'a> {
         }
     }
 
-    /// A stanza was sent: what it says the model said just before, and what came next as far as it took to know where it
-    /// ends.
-    fn sent(&mut self, index: usize, body: &Body) {
-        match body {
-            Body::ReasoningStep(step) if self.ran.as_ref() == Some(&step.previous_id) => {
-                self.turn.then.steps += 1;
-                let thought = format!("{BREAK}{}", step.content);
-                let ahead = std::mem::take(&mut self.turn.thoughts_ahead);
-                self.model_says(Chunk::Reasoning(thought.get(ahead..).unwrap_or_default().to_owned()));
-                self.end_thought(index);
-            }
-            // What comes after the end is the end's: it is in the record of that.
-            Body::AssistantSentence(sentence)
-                if self.ran.is_some() && sentence.previous_id == self.turn.answer =>
-            {
-                self.turn.then.sentences += 1;
-                self.turn.said.push_str(&sentence.text);
-                self.speak(&sentence.text);
-                self.end_sentence(index);
-            }
-            Body::ToolUseRequest(_) => self.call_tools(index),
-            _ => {}
-        }
-    }
-
-    /// The model says what it has not said yet of the next words.
-    fn speak(&mut self, words: &str) {
-        let ahead = std::mem::take(&mut self.turn.words_ahead);
-        if let Some(words) = words.get(ahead..).filter(|words| !words.is_empty()) {
-            self.model_says(Chunk::Text(words.to_owned()));
-        }
-    }
-
-    /// The model speaks on until it is certain that the sentence has ended, which it was when it was sent.
-    fn end_sentence(&mut self, index: usize) {
-        let thoughts = |next: &Next| matches!(next, Next::Thought(_));
-        let words = match self.next(index, thoughts) {
-            Next::Words(words) => words,
-            Next::End(rest) if !rest.is_empty() => rest,
-            Next::Lost => format!("{BREAK}{LOST}"),
-            // Nothing that counts.
-            Next::End(_) | Next::Tools | Next::Thought(_) => BREAK.to_owned(),
-        };
-        while self.turn.now.sentences < self.turn.then.sentences && self.speak_on(&words) {}
-    }
-
-    /// The model thinks on, or begins to speak, until the thought has ended.
-    fn end_thought(&mut self, index: usize) {
-        match self.next(index, |_| false) {
-            Next::Words(words) | Next::End(words) => {
-                while self.turn.now.steps < self.turn.then.steps && self.speak_on(&words) {}
-            }
-            Next::Thought(thought) => self.think_on(&format!("{BREAK}{thought}")),
-            Next::Lost => self.think_on(&format!("{BREAK}{LOST}")),
-            // They end it.
-            Next::Tools => {}
-        }
-    }
-
-    /// One more character; false if there is none.
-    fn speak_on(&mut self, words: &str) -> bool {
-        let next = words.get(self.turn.words_ahead..).and_then(|words| words.chars().next());
-        if let Some(next) = next {
-            self.turn.words_ahead += next.len_utf8();
-            self.model_says(Chunk::Text(next.into()));
-        }
-        next.is_some()
-    }
-
-    fn think_on(&mut self, thought: &str) {
-        for next in thought.chars() {
-            if self.turn.now.steps >= self.turn.then.steps {
-                return;
-            }
-            self.turn.thoughts_ahead += next.len_utf8();
-            self.model_says(Chunk::Reasoning(next.into()));
-        }
-    }
-
-    /// What came next in the recorded turn, but for what is passed over.
-    fn next(&self, index: usize, passed_over: impl Fn(&Next) -> bool) -> Next {
-        let next = |step: &Step| match step {
-            Step::Sent(Sent { body: Body::ReasoningStep(step), .. })
-                if self.ran.as_ref() == Some(&step.previous_id) =>
-            {
-                Some(Next::Thought(step.content.clone()))
-            }
-            Step::Sent(Sent { body: Body::AssistantSentence(sentence), .. })
-                if sentence.previous_id == self.turn.answer =>
-            {
-                Some(Next::Words(sentence.text.clone()))
-            }
-            Step::Sent(Sent { body: Body::ToolUseRequest(_), .. }) | Step::Fact(Record::ToolBegun(_)) => {
-                Some(Next::Tools)
-            }
-            Step::Fact(Record::Answer(answer)) if answer.message == self.ran => {
-                if self.was_killed_before(answer) {
-                    return Some(Next::Lost);
-                }
-                Some(Next::End(answer.text.strip_prefix(&self.turn.said).unwrap_or_default().to_owned()))
-            }
-            Step::Fact(Record::BrokenOff(_) | Record::Begun(_)) => Some(Next::Lost),
-            _ => None,
-        };
-        let later = self.script.steps[index + 1..].iter().filter_map(next);
-        later.into_iter().find(|next| !passed_over(next)).unwrap_or(Next::Lost)
-    }
-
     fn message(&mut self, message: &Message) {
         let Message { id, previous, from, text, chat, .. } = message.clone();
         if chat {
@@ -308,6 +167,9 @@ impl<'a> Rerun<'a> {
 
     fn variation(&mut self, variation: &Variation) {
         let Variation { from, target, mode, text, .. } = variation.clone();
+        // It was accepted, so what it is about was known.
+        let script = self.script;
+        self.confirm_to(script.message_of(&target));
         let target_id = self.answers.get(&target).cloned().unwrap_or(target);
         let body = ControlVariation { conversation_id: String::new(), target_id, mode, new_content: text };
         self.receives(from, Body::ControlVariation(body));
@@ -348,6 +210,7 @@ impl<'a> Rerun<'a> {
         // All of one response were called by the first of these records.
         let Some(first) = calls.first() else { return };
         self.now = self.now.max(first.at);
+        self.turn.used_tools = true;
         for tool in &calls {
             let arguments = Ok(self.script.arguments(tool));
             let call = ToolCall { id: tool.call.id.clone(), name: tool.call.name.clone(), arguments };
@@ -363,6 +226,12 @@ impl<'a> Rerun<'a> {
         self.begun_runs.clear();
     }
 
+    fn call_no_tool(&mut self) {
+        let (id, name, arguments) = (String::new(), String::new(), Ok(Map::new()));
+        self.model_says(Chunk::ToolCall(ToolCall { id, name, arguments }));
+        self.model_finishes(Finish::ToolCalls);
+    }
+
     fn tool_ended(&mut self, ended: &ToolEnded) {
         let Some(&run) = self.runs.get(&ended.call) else { return };
         match self.script.ended(ended) {
@@ -371,10 +240,9 @@ impl<'a> Rerun<'a> {
                 self.now = self.now.max(self.engine.poll_timeout().unwrap_or_default());
                 self.happens(Input::Wake);
             }
-            // By the end of its turn.
-            Ended::Cancelled => {}
             Ended::Killed if self.ran.is_some() => self.is_killed(),
-            Ended::Killed => {}
+            // By the end of its turn, or with the agent just now.
+            Ended::Cancelled | Ended::Killed => {}
         }
     }
 
@@ -393,8 +261,12 @@ impl<'a> Rerun<'a> {
             while self.speak_on(&rest) {}
         }
         if self.ran.take_if(|ran| ran == message).is_some() && !self.has_ended(message) {
+            if answer.answer.is_some() && !answer.announced && !self.turn.used_tools {
+                // A turn that only called for tools which there are not has an answer, and nothing else tells of it.
+                self.call_no_tool();
+            }
             if let Some(rest) = answer.text.strip_prefix(&self.turn.said) {
-                self.speak(&rest.to_owned());
+                self.speak(rest);
             }
         }
         match answer.end {
@@ -404,9 +276,7 @@ impl<'a> Rerun<'a> {
                     self.model_finishes(Finish::Stop);
                 }
             }
-            TurnEnd::Superseded => {
-                while !self.has_ended(message) && self.confirm_next() {}
-            }
+            TurnEnd::Superseded => while !self.has_ended(message) && self.confirm_next() {},
             TurnEnd::Stopped if self.has_ended(message) => {}
             TurnEnd::Stopped => {
                 let held = self.held.iter().find(|held| held.message == *message);
@@ -500,18 +370,6 @@ impl<'a> Rerun<'a> {
         self.happens(Input::Received { from, envelope: Ok(envelope) });
     }
 
-    fn model_says(&mut self, chunk: Chunk) {
-        if let Some(request) = self.request {
-            self.happens(Input::Model { request, result: Ok(chunk) });
-        }
-    }
-
-    fn model_finishes(&mut self, finish: Finish) {
-        if let Some(request) = self.request.take() {
-            self.happens(Input::Model { request, result: Ok(Chunk::Finish(finish)) });
-        }
-    }
-
     /// The store has all up to what is about this message.
     fn confirm_to(&mut self, message: &str) {
         if let Some(place) = self.held.iter().position(|held| held.message == message) {
@@ -598,17 +456,6 @@ impl<'a> Rerun<'a> {
             (Some(ticket), Some((message, id))) => self.held.push_back(Held { ticket, message, id }),
             (Some(ticket), None) => self.engine.handle(self.now, Input::Stored { ticket, success: true }),
             (None, _) => {}
-        }
-    }
-
-    fn count(&mut self, stanza: &Stanza) {
-        let Some((message, answer)) = &self.running else { return };
-        match Sent::of(stanza).map(|sent| sent.body) {
-            Some(Body::AssistantSentence(sentence)) if sentence.previous_id == *answer => {
-                self.turn.now.sentences += 1;
-            }
-            Some(Body::ReasoningStep(step)) if step.previous_id == *message => self.turn.now.steps += 1,
-            _ => {}
         }
     }
 

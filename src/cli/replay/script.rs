@@ -95,7 +95,9 @@ impl Script {
                     script.answered.insert(begun.answer.clone(), begun.message.clone());
                 }
                 // One that was stopped before its turn was never begun.
-                Step::Fact(Record::Answer(Answer { message: Some(message), answer: Some(answer), .. })) => {
+                Step::Fact(Record::Answer(Answer {
+                    message: Some(message), answer: Some(answer), ..
+                })) => {
                     script.answered.insert(answer.clone(), message.clone());
                 }
                 Step::Fact(Record::Message(message)) => {
@@ -242,11 +244,12 @@ impl Belonging {
     }
 }
 
-/// Messages of which some stanzas are gone: answers without their beginning or end, thoughts without the first ones, tools
-/// that nobody was shown although others were.
+/// Messages of which some stanzas are gone because they were too old: answers without their beginning, thoughts without the first
+/// ones, tools that nobody was shown although others were. The oldest go first, but the newest of each audience stays.
 fn incomplete(script: &Script) -> BTreeSet<String> {
     let shows_reasoning = script.shows_reasoning();
-    let (mut started, mut finished) = (BTreeSet::new(), BTreeSet::new());
+    let oldest_kept = oldest_kept(script);
+    let mut started = BTreeSet::new();
     let mut incomplete = BTreeSet::new();
     let mut thinking = BTreeSet::new();
     for sent in script.sent() {
@@ -254,30 +257,49 @@ fn incomplete(script: &Script) -> BTreeSet<String> {
             Body::StartAnswer(start) => {
                 started.insert(start.id.as_str());
             }
-            Body::AssistantSentence(sentence) if sentence.is_final == Some(true) => {
-                finished.insert(sentence.previous_id.as_str());
-            }
             Body::ReasoningStep(step) if thinking.insert(&step.previous_id) && step.step_index != 1 => {
                 incomplete.insert(step.previous_id.clone());
             }
             _ => {}
         }
     }
-    let is_whole = |answer: &str| started.contains(answer) && finished.contains(answer);
-    for fact in script.facts() {
-        let gone = match fact {
-            Record::Answer(answer) if answer.announced => answer
-                .answer
-                .as_deref()
-                .filter(|id| !is_whole(id))
-                .map(|_| answer.message.clone().unwrap_or_default()),
-            Record::BrokenOff(broken) if !is_whole(&broken.answer) => Some(broken.message.clone()),
-            Record::ToolBegun(tool) if shows_reasoning && !script.requests.contains_key(&tool.request) => {
-                Some(tool.message.clone())
+    // What began after something that is still kept was never too old.
+    let mut is_old = BTreeSet::new();
+    for (index, step) in script.steps.iter().enumerate() {
+        let Step::Fact(fact) = step else { continue };
+        let (message, gone) = match fact {
+            Record::Begun(begun) => (begun.message.clone(), false),
+            Record::Answer(Answer { message, answer: Some(answer), announced: true, .. }) => {
+                (message.clone().unwrap_or_default(), !started.contains(answer.as_str()))
             }
-            _ => None,
+            Record::BrokenOff(broken) => (broken.message.clone(), !started.contains(broken.answer.as_str())),
+            Record::ToolBegun(tool) => {
+                (tool.message.clone(), shows_reasoning && !script.requests.contains_key(&tool.request))
+            }
+            _ => continue,
         };
-        incomplete.extend(gone);
+        if index < oldest_kept {
+            is_old.insert(message.clone());
+        }
+        if gone {
+            incomplete.insert(message);
+        }
     }
-    incomplete
+    incomplete.intersection(&is_old).cloned().collect()
+}
+
+/// The place of the oldest stanza that is not kept merely for being the newest of its audience.
+fn oldest_kept(script: &Script) -> usize {
+    let mut newest: BTreeMap<&Audience, usize> = BTreeMap::new();
+    let mut all: Vec<(usize, &Sent)> = Vec::new();
+    for (index, step) in script.steps.iter().enumerate() {
+        if let Step::Sent(sent) = step {
+            all.push((index, sent));
+        }
+    }
+    for (index, sent) in &all {
+        newest.insert(&sent.audience, *index);
+    }
+    let oldest = all.iter().find(|(index, sent)| newest.get(&sent.audience) != Some(index));
+    oldest.map_or(script.steps.len(), |(index, _)| *index)
 }
