@@ -59,6 +59,9 @@ pub enum AppError {
     /// Conversations cannot be kept.
     #[error("cannot open the store: {0}")]
     Store(#[from] StoreError),
+    /// There is no store that another process could have filled.
+    #[error("{0}")]
+    NoArchive(String),
     /// Health and metrics cannot be served.
     #[error(
         "cannot listen on {0} for health and metrics: {1}; set SOTTO_HTTP_ADDR to another address, or to off"
@@ -130,6 +133,27 @@ impl App {
     pub async fn store(&self) -> Result<&Arc<dyn Archive>, AppError> {
         let (place, settings) = (place(&self.config.store), kept(&self.config));
         Ok(self.store.get_or_try_init(|| store::open(&place, settings)).await?)
+    }
+
+    /// What agents have kept, for a process that is none: nothing is made where nothing is.
+    pub async fn archive(&self) -> Result<&Arc<dyn Archive>, AppError> {
+        match &self.config.store.url {
+            config::StoreUrl::Memory => Err(AppError::NoArchive(
+                "store.url is memory: and so each agent has its conversations in its own process, where nobody else can \
+                 see them"
+                    .to_owned(),
+            )),
+            config::StoreUrl::Sqlite(path) if !path.exists() => Err(AppError::NoArchive(format!(
+                "there is no store at {}: no agent has kept anything there; store.url (SOTTO_STORE_URL) says where it is",
+                path.display()
+            ))),
+            _ => self.store().await,
+        }
+    }
+
+    /// Whose conversations the store is asked for.
+    pub fn namespace(&self) -> String {
+        kept(&self.config).namespace
     }
 
     /// Joins a room and stays until it is over or `shutdown` becomes true. Where another agent has the conversation, it

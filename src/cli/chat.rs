@@ -6,16 +6,13 @@
 //! | `command` | what a typed line means |
 //! | `dialogue` | which message and answer are ours, and whether an answer is under way |
 //! | `screen` | what is shown |
-//! | `json` | the same for scripts |
-//! | `clean` | text from the network, made fit for a terminal |
 
-mod clean;
 mod command;
 mod dialogue;
-mod json;
 mod screen;
 mod talk;
 
+use super::terminal;
 use super::token::JoinToken;
 use crate::client::{Client, ClientOptions};
 use crate::config::Config;
@@ -111,12 +108,10 @@ pub async fn converse(room: &str, config: &Config) -> anyhow::Result<()> {
 }
 
 fn style(json: bool) -> Style {
-    let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     if json {
         Style::Json
     } else if std::io::stdout().is_terminal() {
-        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        Style::Terminal { colour: !set("NO_COLOR") && !dumb }
+        Style::Terminal { colour: terminal::has_colours() }
     } else {
         Style::Plain
     }

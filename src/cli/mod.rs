@@ -7,8 +7,14 @@
 
 pub mod chat;
 pub mod check;
+pub mod conversations;
 pub mod dev;
+mod exported;
 pub mod join;
+mod json;
+pub mod replay;
+pub mod store;
+mod terminal;
 pub mod token;
 
 use crate::app::AppError;
@@ -37,6 +43,7 @@ Examples:
   sotto check                    does everything that is configured work?
   sotto join my-room             the agent joins my-room and stays
   sotto token my-room alice      a token that lets alice join my-room
+  sotto conversations list       what the store keeps; show, export and delete are beside it
   sotto token --help             all about one command
 
 Configuration:
@@ -56,6 +63,9 @@ enum Command {
     Chat(chat::Arguments),
     Check(check::Arguments),
     Token(token::Arguments),
+    Conversations(conversations::Arguments),
+    Store(store::Arguments),
+    Replay(replay::Arguments),
 }
 
 impl Command {
@@ -83,6 +93,9 @@ impl Arguments {
             Command::Chat(arguments) => run_async(chat::run(arguments, config()?)),
             Command::Check(arguments) => run_async(check::run(arguments, config()?)),
             Command::Token(arguments) => token::run(&arguments, &config()?),
+            Command::Conversations(arguments) => run_async(conversations::run(arguments, config()?)),
+            Command::Store(arguments) => run_async(store::run(arguments, config()?)),
+            Command::Replay(arguments) => replay::run(&arguments, &config()?),
         }
     }
 }
@@ -100,11 +113,17 @@ fn run_async(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Resul
     tokio::runtime::Runtime::new().context("cannot start the async runtime")?.block_on(command)
 }
 
+/// Something that was asked for in a way that cannot be done.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct UsageError(String);
+
 /// What the process says when a command has failed: see "Exit codes" above.
 pub fn exit_code(error: &anyhow::Error) -> ExitCode {
     let app = error.downcast_ref::<AppError>();
     let is_misconfigured = error.is::<ConfigError>()
         || error.is::<TelemetryError>()
+        || error.is::<UsageError>()
         || matches!(app, Some(AppError::Config(_) | AppError::Model(_)));
     ExitCode::from(if is_misconfigured { 2 } else { 1 })
 }

@@ -50,6 +50,8 @@ pub struct Summary {
     pub updated: Time,
     /// How many took part.
     pub participants: u64,
+    /// How many messages people wrote.
+    pub messages: u64,
     /// How many records there are, without joinings and stanzas.
     pub records: u64,
     /// How many stanzas there are.
@@ -106,6 +108,7 @@ pub(super) fn conversations<D: Driver>(
 async fn summaries<C: Sql>(connection: &mut C, namespace: &str, after: &str) -> Result<Vec<Summary>, Fault> {
     let select = "SELECT name, created, updated, \
                   (SELECT count(*) FROM participants WHERE conversation = id), \
+                  (SELECT count(*) FROM records WHERE conversation = id AND kind = 'message'), \
                   (SELECT count(*) FROM records WHERE conversation = id), \
                   (SELECT count(*) FROM stanzas WHERE conversation = id), \
                   (SELECT count(*) FROM open WHERE conversation = id) \
@@ -117,9 +120,10 @@ async fn summaries<C: Sql>(connection: &mut C, namespace: &str, after: &str) -> 
             created: time(row.int(1)?),
             updated: time(row.int(2)?),
             participants: row.int(3)?.unsigned_abs(),
-            records: row.int(4)?.unsigned_abs(),
-            stanzas: row.int(5)?.unsigned_abs(),
-            open: row.int(6)?.unsigned_abs(),
+            messages: row.int(4)?.unsigned_abs(),
+            records: row.int(5)?.unsigned_abs(),
+            stanzas: row.int(6)?.unsigned_abs(),
+            open: row.int(7)?.unsigned_abs(),
         })
     };
     rows.into_iter().map(summary).collect()

@@ -257,11 +257,13 @@ impl Kept {
     }
 
     fn summary(&self, name: &str) -> Summary {
+        let is_message = |placed: &&Placed| matches!(placed.record, Record::Message(_));
         Summary {
             name: name.to_owned(),
             created: self.created,
             updated: self.updated,
             participants: self.joined.len() as u64,
+            messages: self.facts.iter().filter(is_message).count() as u64,
             records: self.facts.len() as u64,
             stanzas: self.stanzas.len() as u64,
             open: self.open.len() as u64,

@@ -3,6 +3,7 @@
 //! One file per area. Tests share a server unless they harm it; every test has a room of its own.
 
 mod agent;
+mod archive;
 mod audio;
 mod browser;
 mod burst;
@@ -124,6 +125,10 @@ fn main() -> ExitCode {
             agent::a_bad_configuration_is_told_clearly_with_exit_code_2,
             agent::keys_and_speech_are_in_no_log_metric_or_error,
             agent::the_beginning_of_a_prompt_stays_the_same,
+            archive::a_conversation_is_listed_shown_exported_and_replayed,
+            archive::a_killed_agent_is_replayed_as_it_was,
+            archive::what_is_deleted_is_in_no_file_any_more,
+            archive::the_same_on_postgresql,
             client::what_no_agent_heard_is_sent_again_when_one_comes,
             client::large_envelopes_keep_their_place_both_ways,
             client::only_agents_are_heard,

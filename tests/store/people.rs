@@ -15,7 +15,7 @@ pub(crate) async fn conversations_are_listed_shown_and_deleted(bench: Bench) {
     let summaries = list().await;
     assert_eq!(summaries.iter().map(|summary| &summary.name[..]).collect::<Vec<_>>(), ["a", "b"]);
     let a = &summaries[0];
-    assert_eq!((a.participants, a.records, a.stanzas, a.open), (1, 3, 1, 1));
+    assert_eq!((a.participants, a.messages, a.records, a.stanzas, a.open), (1, 2, 3, 1, 1));
     assert!(a.created <= a.updated);
 
     assert_eq!(store.delete("a").await, Ok(true));

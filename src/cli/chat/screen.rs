@@ -3,8 +3,8 @@
 //! Pure: it keeps in mind where the cursor is and what is half shown, and writes nothing itself. Everything that comes
 //! from the network is cleaned before it becomes part of the output.
 
-use super::clean::{clean, clean_line};
-use super::json;
+use crate::cli::json;
+use crate::cli::terminal::{clean, clean_line};
 use sotto_core::wire::Envelope;
 use sotto_core::wire::body::{
     Body, ErrorMessage, ReasoningDelta, ReasoningStep, ToolUseRequest, ToolUseResult, TurnMeta,

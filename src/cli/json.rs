@@ -1,14 +1,15 @@
 //! Envelopes for scripts: one JSON object per line.
 
-use super::clean::escape_controls;
+use super::terminal::escape_controls;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use sotto_core::wire::Envelope;
 use sotto_core::wire::body::Body;
 
+/// An envelope as JSON has it, with the name of its type.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Line<'a> {
+pub(super) struct Readable<'a> {
     r#type: &'static str,
     stanza_id: i32,
     conversation_id: Option<&'a str>,
@@ -16,20 +17,27 @@ struct Line<'a> {
     body: &'a Body,
 }
 
+impl<'a> Readable<'a> {
+    pub(super) fn of(envelope: &'a Envelope) -> Self {
+        Self {
+            r#type: name(&envelope.body),
+            stanza_id: envelope.stanza,
+            conversation_id: envelope.conversation.as_deref(),
+            meta: &envelope.meta,
+            body: &envelope.body,
+        }
+    }
+}
+
 /// The envelope with the name of its type, and a line break.
 pub(super) fn line(envelope: &Envelope) -> String {
-    let line = Line {
-        r#type: name(&envelope.body),
-        stanza_id: envelope.stanza,
-        conversation_id: envelope.conversation.as_deref(),
-        meta: &envelope.meta,
-        body: &envelope.body,
-    };
-    let json = serde_json::to_string(&line).expect("bodies have text keys alone, and strings take all bytes");
+    let json = serde_json::to_string(&Readable::of(envelope))
+        .expect("bodies have text keys alone, and strings take all bytes");
     escape_controls(&json) + "\n"
 }
 
-fn name(body: &Body) -> &'static str {
+/// How the protocol calls a type.
+pub(super) fn name(body: &Body) -> &'static str {
     match body {
         Body::ErrorMessage(_) => "ErrorMessage",
         Body::UserMessage(_) => "UserMessage",

@@ -1,9 +1,17 @@
-//! Text from the network, made fit for a terminal: nothing in it can move the cursor, change colours or reorder a line.
+//! Text that others wrote, made fit for a terminal: nothing in it can move the cursor, change colours or reorder a line.
 
 use std::fmt::Write;
+use std::io::IsTerminal;
 
 /// The most that one value of a tool takes of a line.
 const LONGEST_VALUE: usize = 300;
+
+/// Whether the standard output is a terminal that may be shown dim and coloured text.
+pub(super) fn has_colours() -> bool {
+    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    std::io::stdout().is_terminal() && !unwanted && !dumb
+}
 
 /// Without control characters, but for line breaks and tabs.
 pub(super) fn clean(text: &str) -> String {
