@@ -200,13 +200,11 @@ impl Simulation {
                 format!("a variation of {target} was acknowledged and is not stored")
             })?;
         }
-        for (message, at) in &client.stopped {
+        for (message, at) in &client.over {
             // Unless someone wanted another answer, or the power was lost: only what people ask for is durable.
             let once = !self.store.lost_power && told.owed.get(message).is_some_and(|(owed, _)| *owed == 1);
             let again = told.begun.iter().any(|begun| begun.message == *message && begun.at > *at);
-            ensure(!(once && again), || {
-                format!("{message} is begun after {name} was told that it is stopped")
-            })?;
+            ensure(!(once && again), || format!("{message} is begun after {name} was told that it is over"))?;
         }
         let stored: BTreeMap<i32, &Stanza> =
             self.store.stanzas().map(|stanza| (stanza.number, stanza)).collect();

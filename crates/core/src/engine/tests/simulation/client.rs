@@ -3,15 +3,11 @@
 
 use super::agent::{State, ToAgent};
 use super::dice::Dice;
-use super::model::PAY;
 use super::schedule::{Event, Packet, Simulation};
 use crate::engine::settings::Visibility;
 use crate::time::Time;
 use crate::wire::Envelope;
-use crate::wire::body::{
-    Acknowledgement, Body, Configuration, ControlStop, ControlVariation, ErrorMessage, StopType, UserMessage,
-    VariationMode,
-};
+use crate::wire::body::{Acknowledgement, Body, Configuration, ErrorMessage, UserMessage};
 use serde_json::Map;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -23,7 +19,7 @@ const TRIES: u32 = 3;
 const PATIENCE: Duration = Duration::from_millis(3_500);
 
 /// What a client's stanza was.
-enum Sent {
+pub(super) enum Sent {
     Message(usize),
     Variation(String),
     /// What was to be stopped, by its name.
@@ -34,8 +30,8 @@ enum Sent {
 /// A message that was written, and sent until it is acknowledged.
 pub(super) struct Written {
     pub(super) id: String,
-    content: String,
-    sent: Time,
+    pub(super) content: String,
+    pub(super) sent: Time,
     pub(super) acknowledged: bool,
 }
 
@@ -57,7 +53,7 @@ pub(super) struct Client {
     /// Stanzas that may be asked for again.
     pub(super) held: BTreeMap<i32, Rc<Packet>>,
     /// The agent that came last.
-    agent: Option<usize>,
+    pub(super) agent: Option<usize>,
     /// That agent knows its features and what it has seen.
     configured: bool,
     /// What it says it has seen, until it is configured.
@@ -74,11 +70,11 @@ pub(super) struct Client {
     pub(super) unaware: bool,
     /// Nothing reaches it, nor the agent from it.
     pub(super) deaf: bool,
-    answers: BTreeSet<String>,
+    pub(super) answers: BTreeSet<String>,
     /// Variations that were acknowledged, by their targets.
     pub(super) varied: Vec<String>,
-    /// Messages of its own that were acknowledged and then stopped, and when that was acknowledged.
-    pub(super) stopped: Vec<(String, Time)>,
+    /// Messages of its own that it was told are over, stopped or failed, and when.
+    pub(super) over: Vec<(String, Time)>,
 }
 
 impl Client {
@@ -116,7 +112,7 @@ impl Client {
             deaf: false,
             answers: BTreeSet::new(),
             varied: Vec::new(),
-            stopped: Vec::new(),
+            over: Vec::new(),
         }
     }
 
@@ -181,7 +177,7 @@ impl Client {
 }
 
 impl Simulation {
-    fn tell_of(&mut self, client: usize, what: &str) {
+    pub(super) fn tell_of(&mut self, client: usize, what: &str) {
         let name = self.clients[client].name;
         self.tell(|| format!("{name} {what}"));
     }
@@ -255,7 +251,7 @@ impl Simulation {
         }
     }
 
-    fn client_sends(&mut self, client: usize, body: Body, as_what: Sent) {
+    pub(super) fn client_sends(&mut self, client: usize, body: Body, as_what: Sent) {
         let one = &mut self.clients[client];
         one.stanza += 1;
         let (stanza, session) = (one.stanza, one.session);
@@ -278,7 +274,7 @@ impl Simulation {
     }
 
     /// Sends its Configuration, with what it has seen.
-    fn ask(&mut self, client: usize) {
+    pub(super) fn ask(&mut self, client: usize) {
         let now = self.now;
         let one = &mut self.clients[client];
         let missing = one.missing();
@@ -320,68 +316,7 @@ impl Simulation {
         }
     }
 
-    /// Does something, or nothing.
-    fn act(&mut self, client: usize) {
-        match self.dice.between(0, 99) {
-            0..=34 => self.write(client),
-            35..=42 => {
-                let target_id = self.dice.percent(40).then(|| self.some_id(client)).flatten();
-                let stop_type = self.dice.pick(&[StopType::Generation, StopType::All]);
-                let written = &self.clients[client].written;
-                let done =
-                    |target: &&String| written.iter().any(|one| one.id == **target && one.acknowledged);
-                let sent = Sent::Stop(target_id.as_ref().filter(done).cloned());
-                let stop = ControlStop { conversation_id: String::new(), target_id, reason: None, stop_type };
-                self.client_sends(client, Body::ControlStop(stop), sent);
-            }
-            43..=54 => {
-                let Some(target_id) = self.some_id(client) else { return };
-                let mode = self.dice.pick(&[
-                    VariationMode::Regenerate,
-                    VariationMode::Edit,
-                    VariationMode::Continue,
-                ]);
-                let new_content = (mode == VariationMode::Edit).then(|| self.question("edited"));
-                let target = target_id.clone();
-                let variation =
-                    ControlVariation { conversation_id: String::new(), target_id, mode, new_content };
-                self.client_sends(client, Body::ControlVariation(variation), Sent::Variation(target));
-            }
-            55..=58 if self.weather.clients_go => self.go(client),
-            59..=62 if self.weather.clients_go => {
-                self.clients[client].deaf = true;
-                self.tell_of(client, "loses its connection");
-                let (millis, noticed) = (self.dice.between(10, 5_000), self.dice.percent(70));
-                self.after(millis, Event::Resume { client, noticed });
-            }
-            // Asks although nothing is missing, as far as it knows.
-            63..=64 if self.clients[client].asks && self.clients[client].agent.is_some() => self.ask(client),
-            _ => {}
-        }
-    }
-
-    /// A message or answer that the client may know of.
-    fn some_id(&mut self, client: usize) -> Option<String> {
-        let one = &self.clients[client];
-        let mut ids: Vec<String> = one.written.iter().map(|written| written.id.clone()).collect();
-        ids.extend(one.answers.iter().cloned());
-        (!ids.is_empty()).then(|| self.dice.pick(&ids))
-    }
-
-    fn question(&mut self, what: &str) -> String {
-        if self.dice.percent(30) { format!("{what}: {PAY} it") } else { format!("{what}?") }
-    }
-
-    fn write(&mut self, client: usize) {
-        let (name, count) = (&self.clients[client].name, self.clients[client].written.len());
-        let id = format!("{name}{count}");
-        let content = self.question(&id);
-        let place = self.clients[client].written.len();
-        self.clients[client].written.push(Written { id, content, sent: self.now, acknowledged: false });
-        self.send_message(client, place);
-    }
-
-    fn send_message(&mut self, client: usize, place: usize) {
+    pub(super) fn send_message(&mut self, client: usize, place: usize) {
         let written = &mut self.clients[client].written[place];
         written.sent = self.now;
         let message = UserMessage {
@@ -415,7 +350,7 @@ impl Simulation {
                 one.in_order = Some(0);
                 one.undisturbed = true;
             }
-            Body::ErrorMessage(error) => self.was_told(client, number, from_the_newest, error),
+            Body::ErrorMessage(error) => self.was_told(client, number, agent, error),
             Body::StartAnswer(start) => _ = one.answers.insert(start.id.clone()),
             Body::AssistantMessage(whole) => _ = one.answers.insert(whole.id.clone()),
             _ => {}
@@ -433,16 +368,23 @@ impl Simulation {
                 self.breaks(format!("{id} is refused for good"));
             }
             (Some(Sent::Variation(target)), true) => one.varied.push(target.clone()),
-            (Some(Sent::Stop(Some(target))), true) if counts => one.stopped.push((target.clone(), self.now)),
+            (Some(Sent::Stop(Some(target))), true) if counts => one.over.push((target.clone(), self.now)),
             _ => {}
         }
     }
 
-    fn was_told(&mut self, client: usize, number: i32, from_the_newest: bool, error: &ErrorMessage) {
+    fn was_told(&mut self, client: usize, number: i32, agent: usize, error: &ErrorMessage) {
+        let (now, counts) = (self.now, self.agents[agent].fence == self.store.fence);
         let forgetful = self.store.dropped < 0;
         let one = &mut self.clients[client];
+        if let Some(message) = &error.originating_id {
+            if error.code == 503 && counts {
+                one.over.push((message.clone(), now));
+            }
+            return;
+        }
         // What an agent says that has lost the conversation and does not know it yet does not count.
-        if error.originating_id.is_some() || !from_the_newest {
+        if one.agent != Some(agent) {
             return;
         }
         match error.code {

@@ -8,7 +8,7 @@
 //! | `weather.rs` | what goes wrong |
 //! | `agent.rs`, `process.rs` | the shell around an engine; how processes come and go |
 //! | `store.rs` | the store, and the faults that are planted to see that they are found |
-//! | `client.rs` | people's clients |
+//! | `client.rs`, `person.rs` | people's clients, and what people do with them |
 //! | `model.rs` | the model and the tools |
 //!
 //! `SOTTO_SIMULATION_SEED=n` plays one schedule and tells its story.
@@ -18,6 +18,7 @@ mod checks;
 mod client;
 mod dice;
 mod model;
+mod person;
 mod process;
 mod schedule;
 mod store;
