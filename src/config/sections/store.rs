@@ -36,7 +36,7 @@ pub enum KeptReasoning {
 pub struct Store {
     /// Which store.
     pub url: StoreUrl,
-    /// Whether somebody chose it.
+    /// Whether it is another one than where nobody says anything.
     pub chosen: bool,
     /// Whose conversations these are; none: the LiveKit server's.
     pub namespace: Option<Text>,
@@ -58,8 +58,8 @@ impl Store {
     pub(in crate::config) fn read(section: &mut Section<'_, '_>) -> Self {
         let usual = usual_file(section);
         let url = section.get("url", |given| store_url(given, &usual));
-        let chosen = url.is_some();
         let url = url.unwrap_or_else(|| StoreUrl::Sqlite(usual.clone()));
+        let chosen = url != StoreUrl::Sqlite(usual);
         if let StoreUrl::Postgres(url) = &url {
             let password = Url::parse(url.expose()).ok().and_then(|url| url.password().map(Secret::new));
             section.hide([url.clone()].into_iter().chain(password));
