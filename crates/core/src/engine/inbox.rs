@@ -284,7 +284,7 @@ impl Engine {
             return Some(Complaint::later(501, "The agent is leaving. Send it again when one is back."));
         }
         // One of what is being stored will not have to wait.
-        let room = self.settings.limits.waiting + usize::from(self.turn.is_none());
+        let room = self.settings.limits.waiting.saturating_add(usize::from(self.turn.is_none()));
         if self.waiting.len() + self.saving.len() >= room {
             self.count(Count::QueueOverflow);
             return Some(Complaint::later(504, "Too many messages wait for an answer. Send it again later."));
