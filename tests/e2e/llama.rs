@@ -250,6 +250,11 @@ impl Scene {
                 "result: the time".clone_into(line);
             }
         }
+        // Tools that run at once end in any order, and are shown as they end.
+        let is_result = |line: &String| line.starts_with("result");
+        for results in lines.chunk_by_mut(|one, next| is_result(one) && is_result(next)) {
+            results.sort_by(|one, next| next.cmp(one));
+        }
         lines
     }
 }
