@@ -75,16 +75,22 @@ pub(crate) async fn unsubscribing_stops_the_frames() {
     let anna = Participant::join(&server, &room, "anna").await;
     let mut boris = Participant::join(&server, &room, "boris").await;
     let _voice = Voice::publish(&anna, "voice", Tone::mono(440.0)).await;
-    let (track, publication) = boris
-        .event("the voice", |event| match event {
-            RoomEvent::TrackSubscribed { track: RemoteTrack::Audio(track), publication, .. } => {
-                Some((track.clone(), publication.clone()))
-            }
-            _ => None,
-        })
-        .await;
-    Ear::new(&track, 48_000, 1).expect_tone(&[440.0], LEVEL).await;
-    publication.set_subscribed(false);
-    boris.happens("unsubscribed", |event| matches!(event, RoomEvent::TrackUnsubscribed { .. })).await;
-    // Subscribing again at this very moment is lost now and then: see NEXT.md.
+    for _ in 0..2 {
+        let (track, publication) = boris
+            .event("the voice", |event| match event {
+                RoomEvent::TrackSubscribed { track: RemoteTrack::Audio(track), publication, .. } => {
+                    Some((track.clone(), publication.clone()))
+                }
+                _ => None,
+            })
+            .await;
+        let mut ear = Ear::new(&track, 48_000, 1);
+        ear.expect_tone(&[440.0], LEVEL).await;
+        publication.set_subscribed(false);
+        boris.happens("unsubscribed", |event| matches!(event, RoomEvent::TrackUnsubscribed { .. })).await;
+        // The SDK says so before the server knows of it; what is wanted again before then is never taken away, and no new
+        // track comes of it.
+        ear.expect_silence().await;
+        publication.set_subscribed(true);
+    }
 }
