@@ -28,7 +28,7 @@ use futures_util::stream::{self, BoxStream, StreamExt};
 #[command(after_help = "\
 Examples:
   sotto conversations list
-  sotto conversations show my-room | less -R
+  sotto conversations show my-room | less
   sotto conversations export my-room --output my-room.jsonl
   sotto conversations delete my-room")]
 pub struct Arguments {

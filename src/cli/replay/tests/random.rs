@@ -52,7 +52,7 @@ const WORDS: [&str; 10] = [
 fn whatever_people_do_at_random_comes_out_the_same_again() {
     let mut compared = 0;
     let mut different = Vec::new();
-    for seed in 1..=200 {
+    for seed in 1..=400 {
         let mut dice = Dice(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed));
         let mut it = talk();
         let mut messages = 0;
@@ -113,10 +113,10 @@ fn whatever_people_do_at_random_comes_out_the_same_again() {
             }
         }
     }
-    assert!(compared > 5_000, "only {compared} stanzas were compared");
+    assert!(compared > 10_000, "only {compared} stanzas were compared");
     // Stops, and pauses of the model that nobody was shown, are not recorded: where they coincide with other things, the order of
-    // what came of them is not known any more. (4 of seeds 1 to 200.)
-    assert!(different.len() <= 4, "{} of 200 differ, the first:\n{}", different.len(), different[0]);
+    // what came of them is not known any more. That was so for 3 of these when this was written.
+    assert!(different.len() <= 4, "{} of 400 differ, the first:\n{}", different.len(), different[0]);
 }
 
 /// A record in one line, for whoever has to find out what went wrong.
