@@ -230,6 +230,13 @@ impl<D: Driver> Journal for Owned<D> {
         detached(&self.shared.runtime, async move {
             let mut appends = appends.lock().await;
             let before = *appends;
+            let quick = batch.quick(lease, before).filter(|_| !durable);
+            if let Some(quick) = quick
+                && shared.driver.write_quickly(quick).await
+            {
+                *appends += 1;
+                return Ok(());
+            }
             let append = shared.driver.write(durable, move |connection| {
                 let batch = Arc::clone(&batch);
                 async move { records::append(connection, lease, before, &batch).await }.boxed()

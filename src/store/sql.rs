@@ -1,6 +1,7 @@
 //! What is asked of a connection and of a database, so that everything above is written once: both drivers understand
 //! the same SQL with `$1`, `$2` … as parameters, and all values are whole numbers, texts or bytes.
 
+use super::records::Quick;
 use crate::ports::StoreError;
 use futures_util::future::BoxFuture;
 use sqlx::{TypeInfo as _, ValueRef as _};
@@ -155,6 +156,10 @@ pub(super) trait Driver: Send + Sync + 'static {
     where
         T: Send + 'static,
         W: for<'c> Fn(&'c mut Self::Connection) -> BoxFuture<'c, Result<T, Fault>> + Send + Sync + 'static;
+
+    /// Writes stanzas in one way to the database and back, as one transaction that does not wait for the disk. False: it was not
+    /// done, or nobody knows; [`write`](Self::write) finds out.
+    fn write_quickly(&self, quick: Quick) -> impl Future<Output = bool> + Send;
 
     /// Runs work that only reads.
     fn read<T, W>(&self, work: W) -> impl Future<Output = Result<T, StoreError>> + Send

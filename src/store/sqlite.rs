@@ -9,6 +9,7 @@ mod writer;
 use super::archive::Archive;
 use super::database::Database;
 use super::process::Process;
+use super::records::Quick;
 use super::schema::{self, Dialect};
 use super::sql::{Driver, Fault, Sql, speaks_sql, values};
 use super::{Settings, database};
@@ -106,6 +107,10 @@ impl Driver for Sqlite {
         W: for<'c> Fn(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T, Fault>> + Send + Sync + 'static,
     {
         self.writer.write(durable, work).await
+    }
+
+    async fn write_quickly(&self, quick: Quick) -> bool {
+        self.writer.write_quickly(quick).await
     }
 
     async fn read<T, W>(&self, work: W) -> Result<T, StoreError>

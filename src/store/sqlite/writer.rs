@@ -5,11 +5,13 @@
 
 use super::trouble::Trouble;
 use crate::ports::StoreError;
+use crate::store::records::Quick;
 use crate::store::sql::{Fault, Sql, values};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
+use std::sync::LazyLock;
 use tokio::sync::{mpsc, oneshot};
 use tracing::warn;
 
@@ -37,6 +39,15 @@ enum Order {
 /// Work and who waits for it.
 trait Job: Send {
     fn run<'c>(&'c mut self, connection: &'c mut SqliteConnection) -> BoxFuture<'c, Result<(), Fault>>;
+
+    /// The same and its transaction, where that can be said in one go: each statement on its own is a way to the connection's
+    /// thread and back.
+    fn run_alone<'c>(
+        &'c mut self,
+        _connection: &'c mut SqliteConnection,
+    ) -> Option<BoxFuture<'c, Result<(), Fault>>> {
+        None
+    }
 
     /// The transaction of the last run was committed, or why not.
     fn answer(self: Box<Self>, outcome: Result<(), StoreError>);
@@ -73,6 +84,55 @@ where
     }
 }
 
+/// Writes stanzas, if the conversation is ours and nothing has been written since.
+const QUICKLY: &str = "UPDATE conversations SET appends = appends + 1, updated = $1 \
+                       WHERE id = $2 AND fence = $3 AND appends = $4 RETURNING id; \
+                       INSERT INTO stanzas (conversation, number, audience, reasoning, seq, at, body) \
+                       SELECT id, column1, column2, column3, last_seq, $1, column4 \
+                       FROM conversations, (VALUES {ROWS}) WHERE id = $2 AND fence = $3 AND appends = $4 + 1 \
+                       ON CONFLICT (conversation, number) DO NOTHING";
+
+/// The same among others, and alone.
+static QUICKLY_AMONG_OTHERS: LazyLock<Vec<String>> = LazyLock::new(|| Quick::statements(QUICKLY, row));
+static QUICKLY_ALONE: LazyLock<Vec<String>> =
+    LazyLock::new(|| Quick::statements(&format!("BEGIN IMMEDIATE; {QUICKLY}; COMMIT"), row));
+
+fn row(first: usize) -> String {
+    format!("(${first}, ${}, ${}, ${})", first + 1, first + 2, first + 3)
+}
+
+/// Stanzas and who waits for them.
+struct QuickWork {
+    quick: Quick,
+    claimed: bool,
+    reply: oneshot::Sender<bool>,
+}
+
+impl QuickWork {
+    async fn write(&mut self, statements: &'static str, connection: &mut SqliteConnection) -> Result<(), Fault> {
+        // What was claimed is the only row that comes back.
+        self.claimed = !connection.rows(statements, self.quick.values.clone()).await?.is_empty();
+        Ok(())
+    }
+}
+
+impl Job for QuickWork {
+    fn run<'c>(&'c mut self, connection: &'c mut SqliteConnection) -> BoxFuture<'c, Result<(), Fault>> {
+        self.write(&QUICKLY_AMONG_OTHERS[self.quick.stanzas - 1], connection).boxed()
+    }
+
+    fn run_alone<'c>(
+        &'c mut self,
+        connection: &'c mut SqliteConnection,
+    ) -> Option<BoxFuture<'c, Result<(), Fault>>> {
+        Some(self.write(&QUICKLY_ALONE[self.quick.stanzas - 1], connection).boxed())
+    }
+
+    fn answer(self: Box<Self>, outcome: Result<(), StoreError>) {
+        let _ = self.reply.send(outcome.is_ok() && self.claimed);
+    }
+}
+
 fn ended() -> StoreError {
     StoreError::Unavailable("the store was closed".to_owned())
 }
@@ -99,6 +159,12 @@ impl Writer {
         let job = Box::new(Work { run: work, result: None, reply });
         self.orders.send(Order::Write { durable, job }).await.map_err(|_| ended())?;
         replied.await.unwrap_or_else(|_| Err(ended()))
+    }
+
+    pub(super) async fn write_quickly(&self, quick: Quick) -> bool {
+        let (reply, replied) = oneshot::channel();
+        let job = Box::new(QuickWork { quick, claimed: false, reply });
+        self.orders.send(Order::Write { durable: false, job }).await.is_ok() && replied.await.unwrap_or(false)
     }
 
     pub(super) async fn checkpoint(&self) -> Result<(), StoreError> {
@@ -199,12 +265,19 @@ impl Line {
                 none.insert(self.options.connect().await?)
             }
         };
-        if self.synced != synced {
-            let pragma = if synced { "PRAGMA synchronous = FULL" } else { "PRAGMA synchronous = NORMAL" };
-            connection.run(pragma, values![]).await?;
-            self.synced = synced;
+        if let [job] = jobs
+            && self.synced == synced
+            && let Some(run) = job.run_alone(connection)
+        {
+            return run.await;
         }
-        connection.run("BEGIN IMMEDIATE", values![]).await?;
+        let begin = match (synced, self.synced == synced) {
+            (_, true) => "BEGIN IMMEDIATE",
+            (true, false) => "PRAGMA synchronous = FULL; BEGIN IMMEDIATE",
+            (false, false) => "PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE",
+        };
+        connection.run(begin, values![]).await?;
+        self.synced = synced;
         for job in jobs {
             job.run(connection).await?;
         }
