@@ -109,7 +109,11 @@ struct QuickWork {
 }
 
 impl QuickWork {
-    async fn write(&mut self, statements: &'static str, connection: &mut SqliteConnection) -> Result<(), Fault> {
+    async fn write(
+        &mut self,
+        statements: &'static str,
+        connection: &mut SqliteConnection,
+    ) -> Result<(), Fault> {
         // What was claimed is the only row that comes back.
         self.claimed = !connection.rows(statements, self.quick.values.clone()).await?.is_empty();
         Ok(())
