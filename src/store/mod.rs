@@ -25,7 +25,7 @@ mod schema;
 mod sql;
 pub mod sqlite;
 
-pub use archive::{Archive, Entry, Report, Summary};
+pub use archive::{Archive, Deleted, Entry, Report, Summary};
 
 use crate::ports::StoreError;
 use process::Process;

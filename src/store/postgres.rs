@@ -205,8 +205,8 @@ impl Driver for Postgres {
     }
 
     /// What is deleted is the server's to overwrite; docs/store.md says so.
-    async fn erase(&self) -> Result<(), StoreError> {
-        Ok(())
+    async fn erase(&self) -> Result<bool, StoreError> {
+        Ok(false)
     }
 
     async fn inspect(&self) -> Result<(Vec<String>, u64), StoreError> {

@@ -167,8 +167,8 @@ pub(super) trait Driver: Send + Sync + 'static {
         T: Send + 'static,
         W: for<'c> FnOnce(&'c mut Self::Connection) -> BoxFuture<'c, Result<T, Fault>> + Send;
 
-    /// Called after something was deleted: what is deleted shall be gone from the disk as well.
-    fn erase(&self) -> impl Future<Output = Result<(), StoreError>> + Send;
+    /// Called after something was deleted: what is deleted shall be gone from the disk as well. Whether it is.
+    fn erase(&self) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
     /// Looks for damage: what is wrong, and how large it all is, in bytes.
     fn inspect(&self) -> impl Future<Output = Result<(Vec<String>, u64), StoreError>> + Send;

@@ -3,6 +3,7 @@
 //! All writing is done by one task on one connection, which takes all that waits into one transaction: many
 //! conversations share each commit. Reading has connections of its own and never waits for writing.
 
+mod syncing;
 mod trouble;
 mod writer;
 
@@ -24,12 +25,14 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use syncing::LogOf;
 use tokio::time::sleep;
 use trouble::Trouble;
-use writer::Writer;
+use writer::{PATIENCE, Writer};
 
-/// How long another process that writes is waited for.
-const BUSY: Duration = Duration::from_secs(5);
+/// How long those who read are waited for when something was deleted, and how often they are asked.
+const ERASING: Duration = Duration::from_secs(5);
+const ASKING: Duration = Duration::from_millis(100);
 /// How long others that start at the same time are waited for.
 const START: Duration = Duration::from_secs(20);
 /// Connections for reading.
@@ -57,7 +60,8 @@ pub async fn open(path: &Path, settings: Settings, process: Process) -> Result<A
     let reading = options.clone().pragma("query_only", "ON");
     let readers =
         SqlitePoolOptions::new().max_connections(READERS).min_connections(0).connect_lazy_with(reading);
-    let writer = Writer::start(writer, options, trouble.clone());
+    let log = LogOf::new(path).map_err(|error| trouble.with_file(&error))?;
+    let writer = Writer::start(writer, options, trouble.clone(), log);
     let driver = Sqlite { path: path.to_owned(), writer, readers, trouble };
     Ok(Arc::new(Database::begin(driver, settings, process).await?))
 }
@@ -75,7 +79,7 @@ fn options(path: &Path) -> SqliteConnectOptions {
         .filename(path)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Normal)
-        .busy_timeout(BUSY)
+        .busy_timeout(PATIENCE)
         .pragma("secure_delete", "ON")
         .disable_statement_logging()
 }
@@ -124,8 +128,15 @@ impl Driver for Sqlite {
     }
 
     /// What was deleted is overwritten in the file as soon as the log is written back to it, and the log is emptied.
-    async fn erase(&self) -> Result<(), StoreError> {
-        self.writer.checkpoint().await
+    async fn erase(&self) -> Result<bool, StoreError> {
+        let began = Instant::now();
+        while !self.writer.checkpoint().await? {
+            if began.elapsed() > ERASING {
+                return Ok(false);
+            }
+            sleep(ASKING).await;
+        }
+        Ok(true)
     }
 
     async fn inspect(&self) -> Result<(Vec<String>, u64), StoreError> {
