@@ -31,8 +31,12 @@ const AGAIN: Duration = Duration::from_millis(300);
 /// Whoever brings the tables up to date holds this lock; any number will do that nobody else takes.
 const MIGRATION_LOCK: i64 = 0x736f_7474_6f00;
 
-const DIALECT: Dialect =
-    Dialect { identity: "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", clustered: "", bytes: "BYTEA" };
+const DIALECT: Dialect = Dialect {
+    identity: "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+    clustered: "",
+    bytes: "BYTEA",
+    data_keys: "CREATE TABLE data_keys (conversation BIGINT PRIMARY KEY, master TEXT NOT NULL, wrapped BYTEA NOT NULL)",
+};
 
 /// Opens the database at a URL, as `postgres://user:password@host/database`.
 pub async fn open(url: &str, settings: Settings, process: Process) -> Result<Arc<dyn Archive>, StoreError> {
@@ -196,6 +200,10 @@ impl Driver for Postgres {
             })
         });
         Ok((Vec::new(), size.await?.unsigned_abs()))
+    }
+
+    fn has_keys(&self) -> bool {
+        true
     }
 
     fn place(&self) -> String {

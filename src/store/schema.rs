@@ -20,12 +20,21 @@ pub(super) struct Dialect {
     pub(super) clustered: &'static str,
     /// The type of bytes.
     pub(super) bytes: &'static str,
+    /// Makes the table of keys, where that is in the same database.
+    pub(super) data_keys: &'static str,
 }
 
 /// The version that this program makes and knows.
 pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;
 
-const MIGRATIONS: [Migration; 1] = [Migration { works_with: 1, statements: FIRST }];
+/// The version since which conversations may be sealed: for programs of an older one, what is would be damaged rows.
+pub(super) const SEALING: i64 = 2;
+
+const MIGRATIONS: [Migration; 2] = [
+    Migration { works_with: 1, statements: FIRST },
+    // Until something is sealed, which is for `needs` to say, nothing changes for older programs.
+    Migration { works_with: 1, statements: "{DATA_KEYS}" },
+];
 
 // `appends` counts calls and `last_seq` records, `reserved` is the last number that may have been used, `dropped` the newest number of a stanza
 // that is no longer kept. `swept` is when old stanzas were last looked for. What is in `open` was accepted and has not
@@ -109,12 +118,20 @@ pub(super) async fn migrate<C: Sql>(connection: &mut C, dialect: &Dialect) -> Re
         if version > found {
             let statements = migration.statements.replace("{IDENTITY}", dialect.identity);
             let statements = statements.replace("{CLUSTERED}", dialect.clustered);
+            let statements = statements.replace("{DATA_KEYS}", dialect.data_keys);
             connection.script(statements.replace("{BYTES}", dialect.bytes)).await?;
             connection.run("DELETE FROM sotto_schema", values![]).await?;
             let note = "INSERT INTO sotto_schema (version, works_with) VALUES ($1, $2)";
             connection.run(note, values![version, migration.works_with]).await?;
         }
     }
+    Ok(())
+}
+
+/// From now on, programs that know no more than an older version than this one shall not start any more.
+pub(super) async fn needs<C: Sql>(connection: &mut C, version: i64) -> Result<(), Fault> {
+    let update = "UPDATE sotto_schema SET works_with = $1 WHERE works_with < $1";
+    connection.run(update, values![version]).await?;
     Ok(())
 }
 

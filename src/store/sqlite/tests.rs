@@ -7,10 +7,14 @@ use tempfile::TempDir;
 async fn driver(directory: &TempDir) -> Sqlite {
     let path = directory.path().join("sotto.db");
     create(&path).expect("a new file");
-    let (options, trouble) = (options(&path), Trouble::new(&path));
-    let connection = start(&options).await.expect("a new file");
-    let readers = SqlitePoolOptions::new().connect_lazy_with(options.clone());
-    Sqlite { writer: Writer::start(connection, options, trouble.clone()), path, readers, trouble }
+    let keys = beside(&path, "-keys");
+    create(&keys).expect("a new file");
+    let (opening, trouble) =
+        (Opening { options: options(&path), keys: Some(keys.clone()) }, Trouble::new(&path));
+    let connection = start(&opening).await.expect("a new file");
+    let readers = opening.readers();
+    let writer = Writer::start(connection, opening, trouble.clone());
+    Sqlite { writer, path, keys: Some(keys), readers, trouble }
 }
 
 /// The disk is waited for where that is asked for, and nowhere else.

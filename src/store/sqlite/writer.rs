@@ -3,13 +3,13 @@
 //! What need not survive a loss of power goes first, in a transaction that does not wait for the disk; what must comes
 //! after it, in one that does, and takes the other with it.
 
+use super::Opening;
 use super::trouble::Trouble;
 use crate::ports::StoreError;
 use crate::store::sql::{Fault, Sql, values};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions, Connection, SqliteConnection};
+use sqlx::{Connection, SqliteConnection};
 use tokio::sync::{mpsc, oneshot};
 use tracing::warn;
 
@@ -78,14 +78,10 @@ fn ended() -> StoreError {
 }
 
 impl Writer {
-    /// Lets a task write on `connection`; `options` open another one, should that fail.
-    pub(super) fn start(
-        connection: SqliteConnection,
-        options: SqliteConnectOptions,
-        trouble: Trouble,
-    ) -> Self {
+    /// Lets a task write on `connection`; `opening` makes another one, should that fail.
+    pub(super) fn start(connection: SqliteConnection, opening: Opening, trouble: Trouble) -> Self {
         let (orders, received) = mpsc::channel(WAITING);
-        let line = Line { connection: Some(connection), options, synced: false, trouble };
+        let line = Line { connection: Some(connection), opening, synced: false, trouble };
         tokio::spawn(line.serve(received));
         Self { orders }
     }
@@ -119,7 +115,7 @@ impl Writer {
 /// The connection that writes.
 struct Line {
     connection: Option<SqliteConnection>,
-    options: SqliteConnectOptions,
+    opening: Opening,
     /// Whether commits wait for the disk.
     synced: bool,
     trouble: Trouble,
@@ -196,7 +192,7 @@ impl Line {
             Some(connection) => connection,
             none => {
                 self.synced = false;
-                none.insert(self.options.connect().await?)
+                none.insert(self.opening.connect().await?)
             }
         };
         if self.synced != synced {
