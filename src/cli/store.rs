@@ -34,7 +34,7 @@ enum What {
     ///
     /// What that is, `replay_count`, `replay_hours`, `retention_days` and `reasoning` of [store] say.
     Tidy,
-    /// Print a new key for store.key or store.key_file. It is kept nowhere: whoever loses it loses what was sealed with it.
+    /// Print a new key for `store.key` or `store.key_file`. It is kept nowhere: whoever loses it loses what was sealed with it.
     Key,
     /// Seal everything with the newest key, also what was written before there was one.
     ///

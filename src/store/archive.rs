@@ -2,7 +2,7 @@
 
 use super::database::Shared;
 use super::history::{record, stanza};
-use super::keys::Seal;
+use super::keys::{Keys, Seal};
 use super::rekey::Rekeyed;
 use super::sql::{Driver, Fault, Sql, values};
 use super::{schema, sealed};
@@ -168,14 +168,7 @@ pub(super) fn entries<D: Driver>(
                 async move {
                     let mut reading = match reading {
                         Some(reading) => reading,
-                        None => {
-                            let conversation = id(connection, &namespace, &name).await?;
-                            let seal = match conversation {
-                                Some(conversation) => keys.of(connection, conversation).await?,
-                                None => Seal::Nothing,
-                            };
-                            Reading::new(conversation, seal)
-                        }
+                        None => Reading::begin(connection, &keys, &namespace, &name).await?,
                     };
                     let entries = reading.go_on(connection).await?;
                     Ok((entries, reading))
@@ -205,8 +198,18 @@ struct Reading {
 }
 
 impl Reading {
-    fn new(conversation: Option<i64>, seal: Seal) -> Self {
-        Self {
+    async fn begin<C: Sql>(
+        connection: &mut C,
+        keys: &Keys,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Self, Fault> {
+        let conversation = id(connection, namespace, name).await?;
+        let seal = match conversation {
+            Some(conversation) => keys.of(connection, conversation).await?,
+            None => Seal::Nothing,
+        };
+        Ok(Self {
             conversation,
             seal,
             joined: VecDeque::new(),
@@ -215,7 +218,7 @@ impl Reading {
             joined_after: Some(0),
             facts_after: Some(0),
             stanzas_after: Some(1),
-        }
+        })
     }
 
     /// The next entries; `None` at the end.

@@ -5,7 +5,7 @@
 use super::database::Shared;
 use super::keys::Seal;
 use super::seal::{Locked, MARK, Place};
-use super::sql::{Driver, Fault, Sql, values};
+use super::sql::{Driver, Fault, Row, Sql, values};
 use crate::ports::StoreError;
 use futures_util::FutureExt;
 use sotto_core::engine::record::Record;
@@ -61,7 +61,7 @@ async fn wrap_all<D: Driver>(
             async move {
                 let select = "SELECT conversation FROM data_keys WHERE conversation > $1 AND master <> $2 \
                               ORDER BY conversation LIMIT $3";
-                first_column(connection.rows(select, values![after, &id[..], STEP]).await?)
+                first_column(&connection.rows(select, values![after, &id[..], STEP]).await?)
             }
             .boxed()
         });
@@ -85,7 +85,9 @@ async fn wrap_all<D: Driver>(
         });
         let (wrapped, locked) = wrap.await?;
         done.wrapped += wrapped;
-        locked.iter().for_each(|locked| done.leave(locked));
+        for locked in &locked {
+            done.leave(locked);
+        }
     }
 }
 
@@ -95,7 +97,7 @@ async fn seal_all<D: Driver>(shared: &Arc<Shared<D>>, done: &mut Rekeyed) -> Res
         let read = shared.driver.read(move |connection| {
             async move {
                 let select = "SELECT id FROM conversations WHERE id > $1 ORDER BY id LIMIT $2";
-                first_column(connection.rows(select, values![after, STEP]).await?)
+                first_column(&connection.rows(select, values![after, STEP]).await?)
             }
             .boxed()
         });
@@ -107,7 +109,7 @@ async fn seal_all<D: Driver>(shared: &Arc<Shared<D>>, done: &mut Rekeyed) -> Res
                 // What cannot be opened was counted with its key, unless that is missing.
                 Seal::Locked(locked) if locked == Locked::unknown() => done.leave(&locked),
                 Seal::Locked(_) | Seal::Nothing => {}
-                seal => {
+                seal @ Seal::With(_) => {
                     for rows in [Rows::Records, Rows::Stanzas] {
                         done.sealed += seal_rows(shared, conversation, &seal, rows).await?;
                     }
@@ -197,9 +199,7 @@ async fn clear_rows<C: Sql>(
         }
     };
     let found = connection.rows(select, values![conversation, after, &[MARK][..], STEP]).await?;
-    let clear = |mut row: super::sql::Row| {
-        Ok(Clear { number: row.int(0)?, audience: row.text(1)?, body: row.bytes(2)? })
-    };
+    let clear = |mut row: Row| Ok(Clear { number: row.int(0)?, audience: row.text(1)?, body: row.bytes(2)? });
     found.into_iter().map(clear).collect()
 }
 
@@ -230,6 +230,6 @@ async fn seal_row<C: Sql>(
     connection.run(update, values![&sealed[..], conversation, number, &row.body[..]]).await
 }
 
-fn first_column(rows: Vec<super::sql::Row>) -> Result<Vec<i64>, Fault> {
+fn first_column(rows: &[Row]) -> Result<Vec<i64>, Fault> {
     rows.iter().map(|row| row.int(0)).collect()
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// A key's length in bytes.
 const KEY: usize = 32;
-/// The first byte of what is sealed. No MessagePack begins with it, and everything else here is MessagePack.
+/// The first byte of what is sealed. No `MessagePack` begins with it, and everything else here is that.
 pub(super) const MARK: u8 = 0xC1;
 const VERSION: u8 = 1;
 /// Mark, version, and the length of the part in the clear.
@@ -108,8 +108,8 @@ impl MasterKey {
         let mut context = digest::Context::new(&digest::SHA256);
         context.update(b"sotto master key");
         context.update(bytes);
-        let id = context.finish().as_ref()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-        Some(Self { id, key: RandomizedNonceKey::new(&AES_256_GCM, bytes).ok()? })
+        let id = u64::from_be_bytes(*context.finish().as_ref().first_chunk()?);
+        Some(Self { id: format!("{id:016x}"), key: RandomizedNonceKey::new(&AES_256_GCM, bytes).ok()? })
     }
 }
 

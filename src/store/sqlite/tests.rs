@@ -34,6 +34,27 @@ async fn only_what_must_survive_a_loss_of_power_waits_for_the_disk() {
     }
 }
 
+/// A key is on the disk as soon as it is kept, and as soon as it is deleted: what is there no more, nobody can read.
+#[tokio::test]
+async fn whatever_happens_to_a_key_waits_for_the_disk() {
+    let directory = TempDir::new().expect("a directory");
+    let driver = driver(&directory).await;
+    for durable in [false, true, false] {
+        let pragmas = driver.write(durable, |connection| {
+            Box::pin(async move {
+                let mut found = Vec::new();
+                for pragma in ["PRAGMA keys.synchronous", "PRAGMA keys.secure_delete"] {
+                    let rows = connection.rows(pragma, values![]).await?;
+                    found.push(rows.first().map_or(Ok(-1), |row| row.int(0))?);
+                }
+                let mut rows = connection.rows("PRAGMA keys.journal_mode", values![]).await?;
+                Ok((found, rows.first_mut().map_or(Ok(String::new()), |row| row.text(0))?))
+            })
+        });
+        assert_eq!(pragmas.await, Ok((vec![2, 1], "wal".to_owned())));
+    }
+}
+
 /// Errors as SQLite really gives them.
 #[tokio::test]
 async fn a_full_disk_and_a_read_only_file_are_told_as_such() {
