@@ -95,6 +95,7 @@ fn main() -> ExitCode {
         damage::after_kill_9_another_goes_on_at_once_and_nothing_is_lost,
         damage::deleted_words_are_gone_from_the_disk,
         load::figures,
+        load::figures_of_sealing,
     ]);
     let on_a_server = on!(postgres[server::a_connection_lost_during_a_commit_is_seen_through]);
     let with_a_server = sotto_harness::tests![
