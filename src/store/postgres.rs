@@ -31,12 +31,11 @@ const AGAIN: Duration = Duration::from_millis(300);
 /// Whoever brings the tables up to date holds this lock; any number will do that nobody else takes.
 const MIGRATION_LOCK: i64 = 0x736f_7474_6f00;
 
-const DIALECT: Dialect = Dialect {
-    identity: "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
-    clustered: "",
-    bytes: "BYTEA",
-    data_keys: "CREATE TABLE data_keys (conversation BIGINT PRIMARY KEY, master TEXT NOT NULL, wrapped BYTEA NOT NULL)",
-};
+const DIALECT: Dialect =
+    Dialect { identity: "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", clustered: "", bytes: "BYTEA" };
+
+const DATA_KEYS: &str = "CREATE TABLE IF NOT EXISTS data_keys \
+                         (conversation BIGINT PRIMARY KEY, master TEXT NOT NULL, wrapped BYTEA NOT NULL)";
 
 /// Opens the database at a URL, as `postgres://user:password@host/database`.
 pub async fn open(url: &str, settings: Settings, process: Process) -> Result<Arc<dyn Archive>, StoreError> {
@@ -79,6 +78,7 @@ async fn start(options: &PgConnectOptions) -> Result<(), Fault> {
     connection.run("BEGIN", values![]).await?;
     connection.run("SELECT pg_advisory_xact_lock($1)", values![MIGRATION_LOCK]).await?;
     schema::migrate(&mut connection, &DIALECT).await?;
+    connection.run(DATA_KEYS, values![]).await?;
     connection.run("COMMIT", values![]).await?;
     Ok(())
 }

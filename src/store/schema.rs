@@ -20,8 +20,6 @@ pub(super) struct Dialect {
     pub(super) clustered: &'static str,
     /// The type of bytes.
     pub(super) bytes: &'static str,
-    /// Makes the table of keys, where that is in the same database.
-    pub(super) data_keys: &'static str,
 }
 
 /// The version that this program makes and knows.
@@ -32,8 +30,9 @@ pub(super) const SEALING: i64 = 2;
 
 const MIGRATIONS: [Migration; 2] = [
     Migration { works_with: 1, statements: FIRST },
-    // Until something is sealed, which is for `needs` to say, nothing changes for older programs.
-    Migration { works_with: 1, statements: "{DATA_KEYS}" },
+    // Conversations may be sealed. The table of keys is not made here, but wherever it is missing: it is not restored with the
+    // others. Until something is sealed, which is for `needs` to say, nothing changes for older programs.
+    Migration { works_with: 1, statements: "" },
 ];
 
 // `appends` counts calls and `last_seq` records, `reserved` is the last number that may have been used, `dropped` the newest number of a stanza
@@ -118,8 +117,10 @@ pub(super) async fn migrate<C: Sql>(connection: &mut C, dialect: &Dialect) -> Re
         if version > found {
             let statements = migration.statements.replace("{IDENTITY}", dialect.identity);
             let statements = statements.replace("{CLUSTERED}", dialect.clustered);
-            let statements = statements.replace("{DATA_KEYS}", dialect.data_keys);
-            connection.script(statements.replace("{BYTES}", dialect.bytes)).await?;
+            let statements = statements.replace("{BYTES}", dialect.bytes);
+            if !statements.is_empty() {
+                connection.script(statements).await?;
+            }
             connection.run("DELETE FROM sotto_schema", values![]).await?;
             let note = "INSERT INTO sotto_schema (version, works_with) VALUES ($1, $2)";
             connection.run(note, values![version, migration.works_with]).await?;

@@ -36,12 +36,8 @@ const START: Duration = Duration::from_secs(20);
 /// Connections for reading.
 const READERS: u32 = 4;
 
-const DIALECT: Dialect = Dialect {
-    identity: "INTEGER PRIMARY KEY AUTOINCREMENT",
-    clustered: " WITHOUT ROWID",
-    bytes: "BLOB",
-    data_keys: "",
-};
+const DIALECT: Dialect =
+    Dialect { identity: "INTEGER PRIMARY KEY AUTOINCREMENT", clustered: " WITHOUT ROWID", bytes: "BLOB" };
 
 const DATA_KEYS: &str = "CREATE TABLE IF NOT EXISTS keys.data_keys \
                          (conversation INTEGER PRIMARY KEY, master TEXT NOT NULL, wrapped BLOB NOT NULL)";

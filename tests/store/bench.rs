@@ -101,6 +101,12 @@ impl Bench {
         sqlx::query_scalar(statement).fetch_one(&mut connection).await.expect("the statement is sound")
     }
 
+    /// Runs one of PostgreSQL's own programs on the database.
+    pub(crate) fn tool(&self, program: &str, arguments: &[&str]) {
+        let Place::Postgres(database) = &self.place else { panic!("this is not PostgreSQL") };
+        database.run(program, arguments);
+    }
+
     /// The oldest version of the tables whose programs may open the store.
     pub(crate) async fn works_with(&self) -> i64 {
         let select = "SELECT works_with FROM sotto_schema";

@@ -97,7 +97,10 @@ fn main() -> ExitCode {
         load::figures,
         load::figures_of_sealing,
     ]);
-    let on_a_server = on!(postgres[server::a_connection_lost_during_a_commit_is_seen_through]);
+    let on_a_server = on!(postgres [
+        sealing::a_dump_and_its_keys_are_restored_apart,
+        server::a_connection_lost_during_a_commit_is_seen_through,
+    ]);
     let with_a_server = sotto_harness::tests![
         server::a_server_that_crashes_loses_and_doubles_nothing,
         server::a_commit_whose_answer_is_lost_is_kept_once,

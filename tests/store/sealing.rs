@@ -393,3 +393,33 @@ pub(crate) async fn a_file_of_keys_that_is_none_is_told_as_such(bench: Bench) {
     };
     assert!(words.contains("sotto.db-keys is not an SQLite database"), "{words}");
 }
+
+/// As docs/store.md says.
+pub(crate) async fn a_dump_and_its_keys_are_restored_apart(bench: Bench) {
+    let directory = tempfile::TempDir::new().expect("there is room for temporary files");
+    let file = |name: &str| directory.path().join(name).display().to_string();
+    let (dump, keys) = (file("backup.dump"), file("keys.dump"));
+    let key = new_key();
+    let store = open(&bench, sealed_with(&[&key])).await;
+    write(&store, "room", canaries()).await;
+    write(&store, "gone", canaries()).await;
+    bench.tool("pg_dump", &["--format=custom", "--exclude-table=data_keys", "--file", &dump]);
+    bench.tool("pg_dump", &["--format=custom", "--table=data_keys", "--file", &keys]);
+    assert_eq!(store.delete("gone").await, Ok(true));
+    write(&store, "room", vec![message("m2")]).await;
+    store.close().await;
+
+    let restore = |dump: &str| bench.tool("pg_restore", &["--clean", "--if-exists", dump]);
+    restore(&dump);
+    let store = open(&bench, sealed_with(&[&key])).await;
+    assert_eq!(kept(&store, "room").await, canaries());
+    refusal(&store, "gone").await;
+    store.close().await;
+    // Without any keys it is the same with all of them, until those come back.
+    bench.run("DROP TABLE data_keys").await;
+    let store = open(&bench, sealed_with(&[&key])).await;
+    refusal(&store, "room").await;
+    store.close().await;
+    restore(&keys);
+    assert_eq!(kept(&open(&bench, sealed_with(&[&key])).await, "room").await, canaries());
+}
