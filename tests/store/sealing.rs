@@ -145,7 +145,6 @@ pub(crate) async fn a_row_is_good_in_its_place_alone(bench: Bench) {
     bench
         .run("UPDATE stanzas SET body = (SELECT o.body FROM stanzas o WHERE o.number = -2) WHERE number = -1")
         .await;
-    // Nor may others see what was for some: this one's body is as it was until now.
     let report = store.check().await.expect("the store works");
     assert!(
         report.problems.iter().any(|problem| problem.starts_with("3 sealed rows cannot be opened")),
@@ -153,6 +152,7 @@ pub(crate) async fn a_row_is_good_in_its_place_alone(bench: Bench) {
     );
     assert_eq!(kept(&store, "one").await, [message("m2"), stanza(-2)]);
     assert_eq!(kept(&store, "two").await, [message_of("m1", "Other.")]);
+    // Nor can what was for some be made into something for everyone.
     write(&store, "three", vec![stanza_for(-1, Audience::Reasoning, 9)]).await;
     bench.run("UPDATE stanzas SET audience = 'everyone' WHERE audience = 'reasoning'").await;
     assert_eq!(kept(&store, "three").await, []);
@@ -326,14 +326,29 @@ fn restore(bench: &Bench, backup: &[u8]) {
     fs::write(bench.file(), backup).expect("there is room");
 }
 
+/// The keys of conversations as they are kept, oldest first.
+async fn wrapped_keys(bench: &Bench) -> Vec<Vec<u8>> {
+    use sqlx::{Connection, SqliteConnection};
+    let url = format!("sqlite:{}-keys", bench.file().display());
+    let mut connection = SqliteConnection::connect(&url).await.expect("it is there");
+    let select = sqlx::query_scalar("SELECT wrapped FROM data_keys ORDER BY conversation");
+    select.fetch_all(&mut connection).await.expect("it has a table")
+}
+
 pub(crate) async fn deleting_erases_backups_too(bench: Bench) {
     let key = new_key();
     let store = open(&bench, sealed_with(&[&key])).await;
     write(&store, "room", canaries()).await;
     write(&store, "stays", canaries()).await;
     let backup = backup(&bench, store).await;
+    let wrapped = wrapped_keys(&bench).await;
     let store = open(&bench, sealed_with(&[&key])).await;
     assert_eq!(store.delete("room").await, Ok(true));
+    // Its key is gone from the disk as well, and the other one's is not.
+    let keys = ["-keys", "-keys-wal"].map(|suffix| bench.file().with_file_name(format!("sotto.db{suffix}")));
+    let keys = keys.map(|file| fs::read(file).unwrap_or_default()).concat();
+    let is_there = |key: &Vec<u8>| keys.windows(key.len()).any(|window| window == key);
+    assert_eq!(wrapped.iter().map(is_there).collect::<Vec<_>>(), [false, true]);
     store.close().await;
 
     restore(&bench, &backup);

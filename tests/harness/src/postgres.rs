@@ -45,9 +45,9 @@ impl TestDatabase {
 
     /// Runs one of PostgreSQL's own programs on it, to its end.
     pub fn run(&self, program: &str, arguments: &[&str]) {
-        let output =
-            self.server.client(program).args(["--dbname", &self.url]).args(arguments).stderr(Stdio::piped());
-        let output = output.output().expect("it comes with PostgreSQL");
+        let mut command = self.server.client(program);
+        command.args(["--dbname", &self.url]).args(arguments).stderr(Stdio::piped());
+        let output = command.output().expect("it comes with PostgreSQL");
         assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
