@@ -384,6 +384,7 @@ fn kept(config: &Config) -> store::Settings {
             config::KeptReasoning::Replay => store::KeptReasoning::Replay,
             config::KeptReasoning::None => store::KeptReasoning::Nothing,
         },
+        keys: store.key.clone(),
     }
 }
 

@@ -6,7 +6,7 @@
 //! environment (`LIVEKIT_URL`, `LIVEKIT_API_KEY` and `LIVEKIT_API_SECRET` have their own names too); `${NAME}` in a
 //! string of the file is the value of that variable, and a secret. Something blank counts as not given.
 //!
-//! This module reads the file, the instructions file and the environment, once. Whatever is wrong is told in one
+//! This module reads the file, the files that it names and the environment, once. Whatever is wrong is told in one
 //! [`ConfigError`] that names key, origin and remedy. It never prints and never shows a secret, in errors and debug
 //! output included. Fields are called as the keys.
 

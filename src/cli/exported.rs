@@ -168,7 +168,7 @@ fn read_entry(text: &str) -> Result<Entry, String> {
         Some(stanza) => Record::Stanza(read_stanza(stanza)?),
         None => serde_json::from_value(Value::Object(line)).map_err(wrong)?,
     };
-    Ok(Entry { at, record })
+    Ok(Entry { at, record, sealed: None })
 }
 
 fn read_stanza(stanza: Value) -> Result<Stanza, String> {
@@ -215,7 +215,7 @@ mod tests {
         let envelope = Envelope { stanza: -2, conversation: Some("room".to_owned()), meta: Map::new(), body };
         let bytes = wire::encode(&envelope);
         let stanza = Record::Stanza(Stanza { number: -2, audience: Audience::Reasoning, bytes });
-        [message, tool, stanza].map(|record| Entry { at: Time(6), record }).into()
+        [message, tool, stanza].map(|record| Entry { at: Time(6), record, sealed: None }).into()
     }
 
     fn exported() -> Vec<String> {

@@ -94,6 +94,7 @@ impl Arguments {
             Command::Check(arguments) => run_async(check::run(arguments, config()?)),
             Command::Token(arguments) => token::run(&arguments, &config()?),
             Command::Conversations(arguments) => run_async(conversations::run(arguments, config()?)),
+            Command::Store(arguments) if arguments.run_unconfigured()? => Ok(()),
             Command::Store(arguments) => run_async(store::run(arguments, config()?)),
             Command::Replay(arguments) => replay::run(&arguments, &config()?),
         }

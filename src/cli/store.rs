@@ -2,15 +2,16 @@
 
 use crate::app::App;
 use crate::config::Config;
-use crate::store::{Archive, Report};
-use anyhow::bail;
+use crate::store::{Archive, MasterKeys, Rekeyed, Report};
+use anyhow::{Context, bail};
 use clap::Subcommand;
 use futures_util::TryStreamExt;
 use serde_json::json;
+use std::fmt::Write as _;
 use std::io::Write;
 use std::sync::Arc;
 
-/// Check the store, or remove now what is too old.
+/// Check the store, remove now what is too old, or seal it with other keys.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
     #[command(subcommand)]
@@ -33,6 +34,25 @@ enum What {
     ///
     /// What that is, `replay_count`, `replay_hours`, `retention_days` and `reasoning` of [store] say.
     Tidy,
+    /// Print a new key for `store.key` or `store.key_file`. It is kept nowhere: whoever loses it loses what was sealed with it.
+    Key,
+    /// Seal everything with the newest key, also what was written before there was one.
+    ///
+    /// Does it in small steps beside agents that are running, which must all know the newest key by then. Afterwards the other keys
+    /// are not needed any more. May be run again, also after it was broken off.
+    Rekey,
+}
+
+impl Arguments {
+    /// Does what needs no configuration; whether it was that.
+    pub(super) fn run_unconfigured(&self) -> anyhow::Result<bool> {
+        if !matches!(self.what, What::Key) {
+            return Ok(false);
+        }
+        let key = MasterKeys::generate().ok().context("the system gives no random numbers")?;
+        writeln!(std::io::stdout(), "{key}")?;
+        Ok(true)
+    }
 }
 
 /// Does one of them, and leaves the store as a process should.
@@ -42,6 +62,9 @@ pub async fn run(arguments: Arguments, config: Config) -> anyhow::Result<()> {
     let done = match arguments.what {
         What::Check { json } => check(archive, json, &app.namespace()).await,
         What::Tidy => tidy(archive).await,
+        What::Rekey => rekey(archive).await,
+        // Done before there was a configuration.
+        What::Key => Ok(()),
     };
     archive.close().await;
     done
@@ -50,6 +73,31 @@ pub async fn run(arguments: Arguments, config: Config) -> anyhow::Result<()> {
 async fn tidy(archive: &Arc<dyn Archive>) -> anyhow::Result<()> {
     archive.tidy().await?;
     Ok(writeln!(std::io::stdout(), "what was too old is gone")?)
+}
+
+async fn rekey(archive: &Arc<dyn Archive>) -> anyhow::Result<()> {
+    let done = archive.rekey().await?;
+    write!(std::io::stdout(), "{}", rekeyed(&done))?;
+    if !done.left.is_empty() {
+        bail!("not all could be sealed with the newest key; keep the others");
+    }
+    Ok(())
+}
+
+fn rekeyed(done: &Rekeyed) -> String {
+    let Rekeyed { key, wrapped, sealed, left } = done;
+    let mut told = format!(
+        "the keys of {wrapped} conversations are wrapped by the key {key} now, and {sealed} rows that were in the clear are \
+         sealed\n"
+    );
+    for (why, conversations) in left {
+        // A string takes all that is written to it.
+        let _ = writeln!(told, "✗ {conversations} conversations stayed as they were: {why}");
+    }
+    if left.is_empty() {
+        told += "all else is wrapped by it already: older keys may go, except for the sake of backups of the keys\n";
+    }
+    told
 }
 
 /// What has not ended, in the conversations that are ours.
@@ -76,17 +124,17 @@ async fn check(archive: &Arc<dyn Archive>, json: bool, namespace: &str) -> anyho
 }
 
 fn for_scripts(report: &Report, open: Open) -> String {
-    let Report { place, schema: (schema, expected), conversations, bytes, problems } = report;
+    let Report { place, schema: (schema, expected), conversations, sealed, bytes, problems } = report;
     json!({
         "ok": problems.is_empty(), "place": place, "schema": schema, "expected_schema": expected,
-        "conversations": conversations, "open_conversations": open.conversations, "open": open.messages,
+        "conversations": conversations, "sealed": sealed, "open_conversations": open.conversations, "open": open.messages,
         "bytes": bytes, "problems": problems,
     })
     .to_string()
 }
 
 fn for_people(report: &Report, open: Open, namespace: &str) -> String {
-    let Report { place, schema: (schema, expected), conversations, bytes, problems } = report;
+    let Report { place, schema: (schema, expected), conversations, sealed, bytes, problems } = report;
     let mark = |good| if good { "✓" } else { "✗" };
     let mut lines = vec![
         format!("{} {place}: {} kB, {conversations} conversations", mark(problems.is_empty()), bytes / 1_000),
@@ -96,6 +144,9 @@ fn for_people(report: &Report, open: Open, namespace: &str) -> String {
             open.conversations, open.messages
         ),
     ];
+    if *sealed > 0 {
+        lines.insert(2, format!("  {sealed} conversations are sealed"));
+    }
     lines.extend(problems.iter().map(|problem| format!("✗ {problem}")));
     lines.join("\n")
 }
@@ -109,6 +160,7 @@ mod tests {
             place: "a.db".to_owned(),
             schema: (1, 1),
             conversations: 3,
+            sealed: 0,
             bytes: 4_096,
             problems: problems.iter().map(|&problem| problem.to_owned()).collect(),
         }
@@ -122,6 +174,27 @@ mod tests {
             "✓ a.db: 4 kB, 3 conversations\n✓ tables of version 1, expected 1\n  of livekit.example: 1 conversations in \
              which 2 messages are not answered yet"
         );
+    }
+
+    #[test]
+    fn how_many_are_sealed_is_told_where_any_are() {
+        let report = Report { sealed: 2, ..report(&[]) };
+        let told = for_people(&report, Open::default(), "x");
+        assert!(told.contains("\n  2 conversations are sealed\n"), "{told}");
+        assert!(for_scripts(&report, Open::default()).contains("\"sealed\":2"));
+    }
+
+    #[test]
+    fn old_keys_may_go_only_when_nothing_needs_them() {
+        let done = Rekeyed { key: "ab12".to_owned(), wrapped: 3, sealed: 40, ..Rekeyed::default() };
+        assert!(
+            rekeyed(&done)
+                .starts_with("the keys of 3 conversations are wrapped by the key ab12 now, and 40 rows")
+        );
+        assert!(rekeyed(&done).contains("older keys may go"));
+        let left = Rekeyed { left: [("its key is missing".to_owned(), 1)].into(), ..done };
+        let told = rekeyed(&left);
+        assert!(told.ends_with("✗ 1 conversations stayed as they were: its key is missing\n"), "{told}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Configuration as its users meet it: files and variables in, values or messages out.
 
 mod secrets;
+mod the_store;
 
 use super::*;
 use std::collections::BTreeSet;
@@ -47,42 +48,6 @@ fn shipped_with_all_keys() -> String {
     let lines =
         SHIPPED.lines().map(|line| line.strip_prefix('#').filter(|rest| is_key(rest)).unwrap_or(line));
     lines.flat_map(|line| [line, "\n"]).collect()
-}
-
-mod the_store {
-    use super::*;
-
-    fn url(file: &str, variables: &[(&str, &str)]) -> StoreUrl {
-        good(file, variables).store.url
-    }
-
-    #[test]
-    fn is_a_file_in_the_users_data_directory_unless_said_otherwise() {
-        let sqlite = |path: &str| StoreUrl::Sqlite(path.into());
-        assert_eq!(url("", &[("HOME", "/home/a")]), sqlite("/home/a/.local/share/sotto/sotto.db"));
-        let both = [("HOME", "/home/a"), ("XDG_DATA_HOME", "/data")];
-        assert_eq!(url("", &both), sqlite("/data/sotto/sotto.db"));
-        assert_eq!(url("[store]\nurl = 'sqlite:'\n", &both), sqlite("/data/sotto/sotto.db"));
-        assert_eq!(
-            url("", &[("HOME", "/home/a"), ("XDG_DATA_HOME", "data")]),
-            url("", &[("HOME", "/home/a")])
-        );
-        assert_eq!(url("", &[]), sqlite("sotto.db"));
-        assert_eq!(url("", &[("SOTTO_STORE_URL", "memory:")]), StoreUrl::Memory);
-        for written in ["sqlite:/data/x.db", "sqlite:///data/x.db"] {
-            assert_eq!(url("", &[("SOTTO_STORE_URL", written)]), sqlite("/data/x.db"));
-        }
-        assert_eq!(url("", &[("SOTTO_STORE_URL", "sqlite:x.db")]), sqlite("x.db"));
-    }
-
-    #[test]
-    fn lies_beside_the_file_that_names_it() {
-        let directory = tempfile::tempdir().expect("a directory");
-        std::fs::write(directory.path().join("sotto.toml"), "[store]\nurl = 'sqlite:data/x.db'\n")
-            .expect("a file");
-        let config = load_in(directory.path(), None, &[]).expect("a good configuration");
-        assert_eq!(config.store.url, StoreUrl::Sqlite(directory.path().join("data/x.db")));
-    }
 }
 
 mod the_shipped_file {

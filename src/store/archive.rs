@@ -1,9 +1,11 @@
 //! The store as whoever runs it sees it: what there is, all that was kept of a conversation, deleting, checking.
 
 use super::database::Shared;
-use super::history::{decoded, stanza};
-use super::schema;
+use super::history::{record, stanza};
+use super::keys::{Keys, Seal};
+use super::rekey::Rekeyed;
 use super::sql::{Driver, Fault, Sql, values};
+use super::{schema, sealed};
 use crate::ports::{Store, StoreError};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -33,6 +35,10 @@ pub trait Archive: Store {
 
     /// Removes what is too old now, which otherwise happens once in a while.
     fn tidy(&self) -> BoxFuture<'static, Result<(), StoreError>>;
+
+    /// Wraps the keys of all conversations, those of other namespaces included, by the master key in use, and seals what is
+    /// still in the clear; that may take its time.
+    fn rekey(&self) -> BoxFuture<'static, Result<Rekeyed, StoreError>>;
 
     /// To be called before the process ends, after the last journal was dropped: others may have the conversations at once.
     /// Without it they wait until it is certain that this process is gone.
@@ -78,6 +84,8 @@ pub struct Entry {
     pub at: Time,
     /// What.
     pub record: Record,
+    /// Why its content is missing, where that is sealed and cannot be opened.
+    pub sealed: Option<String>,
 }
 
 /// What a check found.
@@ -89,6 +97,8 @@ pub struct Report {
     pub schema: (i64, i64),
     /// How many conversations there are, those of other namespaces included.
     pub conversations: u64,
+    /// How many of them are sealed.
+    pub sealed: u64,
     /// How large it is.
     pub bytes: u64,
     /// What is wrong; nothing if all is well.
@@ -164,12 +174,12 @@ pub(super) fn entries<D: Driver>(
     stream::try_unfold(None::<Reading>, move |reading| {
         let (shared, name) = (Arc::clone(&shared), name.clone());
         async move {
-            let namespace = shared.settings.namespace.clone();
+            let (namespace, keys) = (shared.settings.namespace.clone(), shared.keys.clone());
             let read = shared.driver.read(move |connection| {
                 async move {
                     let mut reading = match reading {
                         Some(reading) => reading,
-                        None => Reading::new(id(connection, &namespace, &name).await?),
+                        None => Reading::begin(connection, &keys, &namespace, &name).await?,
                     };
                     let entries = reading.go_on(connection).await?;
                     Ok((entries, reading))
@@ -187,6 +197,7 @@ pub(super) fn entries<D: Driver>(
 /// Three tables read side by side, each in its own order: by place, and stanzas after the record before them.
 struct Reading {
     conversation: Option<i64>,
+    seal: Seal,
     /// What was read and not given yet, with its place in the order.
     joined: VecDeque<(i64, Entry)>,
     facts: VecDeque<(i64, Entry)>,
@@ -198,16 +209,27 @@ struct Reading {
 }
 
 impl Reading {
-    fn new(conversation: Option<i64>) -> Self {
-        Self {
+    async fn begin<C: Sql>(
+        connection: &mut C,
+        keys: &Keys,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Self, Fault> {
+        let conversation = id(connection, namespace, name).await?;
+        let seal = match conversation {
+            Some(conversation) => keys.of(connection, conversation).await?,
+            None => Seal::Nothing,
+        };
+        Ok(Self {
             conversation,
+            seal,
             joined: VecDeque::new(),
             facts: VecDeque::new(),
             stanzas: VecDeque::new(),
             joined_after: Some(0),
             facts_after: Some(0),
             stanzas_after: Some(1),
-        }
+        })
     }
 
     /// The next entries; `None` at the end.
@@ -216,8 +238,9 @@ impl Reading {
         let joined = "SELECT seq, at, body FROM participants WHERE conversation = $1 AND seq > $2 ORDER BY seq LIMIT $3";
         let facts =
             "SELECT seq, at, body FROM records WHERE conversation = $1 AND seq > $2 ORDER BY seq LIMIT $3";
-        read_records(connection, joined, conversation, &mut self.joined, &mut self.joined_after).await?;
-        read_records(connection, facts, conversation, &mut self.facts, &mut self.facts_after).await?;
+        let of = (conversation, &self.seal);
+        read_records(connection, joined, of, &mut self.joined, &mut self.joined_after).await?;
+        read_records(connection, facts, of, &mut self.facts, &mut self.facts_after).await?;
         self.read_stanzas(connection, conversation).await?;
         let mut entries = Vec::new();
         // Only while it is known what comes next of each.
@@ -254,8 +277,9 @@ impl Reading {
         for mut row in rows {
             last = row.int(0)?;
             let (seq, at) = (row.int(3)?, time(row.int(4)?));
-            if let Some(stanza) = stanza(&mut row)? {
-                self.stanzas.push_back((seq, Entry { at, record: Record::Stanza(stanza) }));
+            if let Some((stanza, locked)) = stanza(conversation, &self.seal, &mut row)? {
+                let sealed = locked.map(|locked| locked.to_string());
+                self.stanzas.push_back((seq, Entry { at, record: Record::Stanza(stanza), sealed }));
             }
         }
         self.stanzas_after = (!is_last).then_some(last);
@@ -266,7 +290,7 @@ impl Reading {
 async fn read_records<C: Sql>(
     connection: &mut C,
     select: &'static str,
-    conversation: i64,
+    (conversation, seal): (i64, &Seal),
     queue: &mut VecDeque<(i64, Entry)>,
     after: &mut Option<i64>,
 ) -> Result<(), Fault> {
@@ -277,8 +301,9 @@ async fn read_records<C: Sql>(
     for mut row in rows {
         let (seq, at, body) = (row.int(0)?, time(row.int(1)?), row.bytes(2)?);
         last = seq;
-        if let Some(record) = decoded(conversation, seq, &body) {
-            queue.push_back((seq, Entry { at, record }));
+        if let Some((record, locked)) = record(conversation, seal, seq, body) {
+            let sealed = locked.map(|locked| locked.to_string());
+            queue.push_back((seq, Entry { at, record, sealed }));
         }
     }
     *after = (!is_last).then_some(last);
@@ -304,11 +329,13 @@ pub(super) async fn check<D: Driver>(shared: Arc<Shared<D>>) -> Result<Report, S
     });
     let (version, conversations, orphans) = read.await?;
     problems.extend(orphans);
+    let (sealed, unreadable) = sealed::look_over(&shared).await?;
+    problems.extend(unreadable);
     if version < schema::VERSION {
         problems.push(format!("the tables have version {version}, not {}", schema::VERSION));
     }
     let place = shared.driver.place();
-    Ok(Report { place, schema: (version, schema::VERSION), conversations, bytes, problems })
+    Ok(Report { place, schema: (version, schema::VERSION), conversations, sealed, bytes, problems })
 }
 
 /// What belongs to no conversation, by table.

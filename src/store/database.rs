@@ -1,8 +1,10 @@
 //! The port over a database: who has what in this process, journals, and what runs in the background.
 
 use super::archive::{self, Archive, Deleted, Entry, Report, Summary};
+use super::keys::{Keys, Seal};
 use super::process::Process;
 use super::records::{self, Batch, Lease};
+use super::rekey::{self, Rekeyed};
 use super::retention::{self, When};
 use super::sql::Driver;
 use super::{Settings, history, lease};
@@ -31,6 +33,7 @@ pub(super) struct Database<D: Driver> {
 pub(super) struct Shared<D: Driver> {
     pub(super) driver: D,
     pub(super) settings: Settings,
+    pub(super) keys: Keys,
     pub(super) process: Process,
     holds: Holds,
     runtime: Handle,
@@ -40,10 +43,12 @@ pub(super) struct Shared<D: Driver> {
 impl<D: Driver> Database<D> {
     /// Begins: from here on others see that this process lives.
     pub(super) async fn begin(driver: D, settings: Settings, process: Process) -> Result<Self, StoreError> {
+        let keys = Keys { masters: settings.keys.clone(), exist: driver.has_keys() };
         let shared = Arc::new(Shared {
             closed: AtomicBool::new(false),
             driver,
             settings,
+            keys,
             process,
             holds: Holds::default(),
             runtime: Handle::current(),
@@ -80,6 +85,9 @@ impl<D: Driver> Store for Database<D> {
         let (shared, name) = (Arc::clone(&self.shared), conversation.to_owned());
         self.detached(async move {
             let journal = shared.take(name).await?;
+            if let Seal::Locked(locked) = &journal.seal {
+                return Err(locked.as_error());
+            }
             Ok(Box::new(journal) as Box<dyn Journal>)
         })
     }
@@ -114,6 +122,11 @@ impl<D: Driver> Archive for Database<D> {
         self.detached(async move { retention::tidy(&shared, When::Now).await })
     }
 
+    fn rekey(&self) -> BoxFuture<'static, Result<Rekeyed, StoreError>> {
+        let shared = Arc::clone(&self.shared);
+        self.detached(async move { rekey::rekey(&shared).await })
+    }
+
     fn close(&self) -> BoxFuture<'static, ()> {
         let shared = Arc::clone(&self.shared);
         async move {
@@ -145,20 +158,24 @@ impl<D: Driver> Shared<D> {
 
     async fn take(self: &Arc<Self>, name: String) -> Result<Owned<D>, StoreError> {
         let hold = self.holds.take(&name).await?;
-        let who = Arc::new((self.process.clone(), self.settings.namespace.clone(), name));
+        let who = Arc::new((self.process.clone(), self.settings.namespace.clone(), name, self.keys.clone()));
         let lease = self.driver.write(true, move |connection| {
             let who = Arc::clone(&who);
-            async move { lease::take(connection, &who.0, &who.1, &who.2).await }.boxed()
+            async move {
+                let (lease, appends) = lease::take(connection, &who.0, &who.1, &who.2).await?;
+                Ok((lease, appends, who.3.for_writing(connection, lease.conversation).await?))
+            }
+            .boxed()
         });
-        let (lease, appends) = lease.await?;
+        let (lease, appends, seal) = lease.await?;
         let appends = Arc::new(tokio::sync::Mutex::new(appends));
-        Ok(Owned { shared: Arc::clone(self), lease, appends, hold: Some(hold) })
+        Ok(Owned { shared: Arc::clone(self), lease, seal, appends, hold: Some(hold) })
     }
 
     /// Deletes a conversation, as whoever has it: nobody else may have it.
     pub(super) async fn delete(self: &Arc<Self>, name: String) -> Result<(), StoreError> {
         let owned = self.take(name).await?;
-        retention::delete(&self.driver, owned.lease).await
+        retention::delete(&self.driver, &self.keys, owned.lease).await
     }
 
     async fn free(&self, lease: Lease) -> Result<(), StoreError> {
@@ -197,6 +214,7 @@ async fn keep_tidy<D: Driver>(shared: Weak<Shared<D>>) {
 struct Owned<D: Driver> {
     shared: Arc<Shared<D>>,
     lease: Lease,
+    seal: Seal,
     /// How many calls have written to it; held by the one that is writing.
     appends: Arc<tokio::sync::Mutex<i64>>,
     /// There until it is dropped.
@@ -205,9 +223,11 @@ struct Owned<D: Driver> {
 
 impl<D: Driver> Journal for Owned<D> {
     fn history(&self) -> BoxFuture<'static, Result<History, StoreError>> {
-        let (shared, lease) = (Arc::clone(&self.shared), self.lease);
+        let (shared, lease, seal) = (Arc::clone(&self.shared), self.lease, self.seal.clone());
         async move {
-            let load = shared.driver.read(|connection| history::load(connection, lease.conversation).boxed());
+            let load = shared.driver.read(move |connection| {
+                async move { history::load(connection, lease.conversation, &seal).await }.boxed()
+            });
             let loaded = load.await?;
             let reserve =
                 shared.driver.write(true, move |connection| history::reserve(connection, lease).boxed());
@@ -219,7 +239,12 @@ impl<D: Driver> Journal for Owned<D> {
 
     fn append(&self, records: Vec<Record>, durable: bool) -> BoxFuture<'static, Result<(), StoreError>> {
         let (shared, lease) = (Arc::clone(&self.shared), self.lease);
-        let batch = Arc::new(Batch::new(records, shared.settings.reasoning, now()));
+        let batch =
+            Batch::new(records, shared.settings.reasoning, now(), lease.conversation, self.seal.clone());
+        let batch = match batch {
+            Ok(batch) => Arc::new(batch),
+            Err(error) => return async { Err(error) }.boxed(),
+        };
         if batch.is_empty() {
             return async { Ok(()) }.boxed();
         }
@@ -248,9 +273,11 @@ impl<D: Driver> Journal for Owned<D> {
 
     fn stanzas(&self, after: i32, until: i32, most: usize) -> BoxFuture<'static, Result<Page, StoreError>> {
         let (shared, conversation) = (Arc::clone(&self.shared), self.lease.conversation);
+        let seal = self.seal.clone();
         async move {
             let page = shared.driver.read(move |connection| {
-                async move { history::page(connection, conversation, (after, until), most).await }.boxed()
+                async move { history::page(connection, conversation, &seal, (after, until), most).await }
+                    .boxed()
             });
             page.await
         }

@@ -1,6 +1,8 @@
 //! Reading: what an engine needs to go on, within bounds, and stanzas that are asked for again.
 
+use super::keys::Seal;
 use super::records::Lease;
+use super::seal::{Locked, Place};
 use super::sql::{Fault, Row, Sql, values};
 use crate::ports::StoreError;
 use sotto_core::engine::people::Audience;
@@ -18,11 +20,16 @@ pub(super) const PAGE_BYTES: usize = 256 << 10;
 const CHUNK: i64 = 128;
 
 /// Everything but the numbers, which [`reserve`] gives.
-pub(super) async fn load<C: Sql>(connection: &mut C, conversation: i64) -> Result<History, Fault> {
-    let records = records(connection, conversation).await?;
+pub(super) async fn load<C: Sql>(
+    connection: &mut C,
+    conversation: i64,
+    seal: &Seal,
+) -> Result<History, Fault> {
+    let records = records(connection, conversation, seal).await?;
     let unfinished = match History::unfinished_since(&records) {
         Some(since) => {
-            stanzas(connection, conversation, i64::from(since), i64::MIN, usize::MAX, usize::MAX).await?
+            let all = (usize::MAX, usize::MAX);
+            stanzas(connection, conversation, seal, (i64::from(since), i64::MIN), all).await?
         }
         None => Vec::new(),
     };
@@ -57,7 +64,7 @@ pub(super) async fn reserve<C: Sql>(connection: &mut C, lease: Lease) -> Result<
 }
 
 /// Records, oldest first: from the oldest that has not ended, and before that as much as there is room for.
-async fn records<C: Sql>(connection: &mut C, conversation: i64) -> Result<Vec<Record>, Fault> {
+async fn records<C: Sql>(connection: &mut C, conversation: i64, seal: &Seal) -> Result<Vec<Record>, Fault> {
     let select = "SELECT seq FROM open WHERE conversation = $1 ORDER BY seq LIMIT 1";
     let open = connection.rows(select, values![conversation]).await?;
     let oldest_open = open.first().map(|row| row.int(0)).transpose()?.unwrap_or(i64::MAX);
@@ -88,27 +95,41 @@ async fn records<C: Sql>(connection: &mut C, conversation: i64) -> Result<Vec<Re
         found.push((row.int(0)?, row.bytes(1)?));
     }
     found.sort_unstable_by_key(|(seq, _)| *seq);
-    Ok(found.iter().filter_map(|(seq, body)| decoded(conversation, *seq, body)).collect())
+    let read = found.into_iter().filter_map(|(seq, body)| record(conversation, seal, seq, body));
+    read.map(whole).collect()
 }
 
-/// A record, unless this version cannot read it: the rest is still worth having.
-pub(super) fn decoded(conversation: i64, seq: i64, body: &[u8]) -> Option<Record> {
-    let record = Record::from_bytes(body);
+/// A record, and why its content is missing if that needs a key; nothing if it is damaged or this version cannot read it:
+/// the rest is still worth having.
+pub(super) fn record(
+    conversation: i64,
+    seal: &Seal,
+    seq: i64,
+    body: Vec<u8>,
+) -> Option<(Record, Option<Locked>)> {
+    let opened = seal.open(Place::Record { conversation, seq }, body);
+    let record = opened.and_then(|(body, locked)| Some((Record::from_bytes(&body)?, locked)));
     if record.is_none() {
         warn!(conversation, seq, "a record in the store cannot be read; it is passed over");
     }
     record
 }
 
+/// What was read, for those who must not go on without a part of it.
+fn whole<T>((what, locked): (T, Option<Locked>)) -> Result<T, Fault> {
+    locked.map_or(Ok(what), |locked| Err((&locked).into()))
+}
+
 /// What was sent after `after` up to `until`.
 pub(super) async fn page<C: Sql>(
     connection: &mut C,
     conversation: i64,
+    seal: &Seal,
     (after, until): (i32, i32),
     most: usize,
 ) -> Result<Page, Fault> {
     let (after, until) = (i64::from(after), i64::from(until));
-    let stanzas = stanzas(connection, conversation, after, until, most, PAGE_BYTES).await?;
+    let stanzas = stanzas(connection, conversation, seal, (after, until), (most, PAGE_BYTES)).await?;
     // Asked last: what was dropped before the stanzas were read is known by now.
     let select = "SELECT dropped FROM conversations WHERE id = $1";
     let rows = connection.rows(select, values![conversation]).await?;
@@ -116,16 +137,16 @@ pub(super) async fn page<C: Sql>(
     Ok(Page { stanzas, incomplete: dropped != 0 && dropped < after })
 }
 
+/// Stanzas after a number up to another, so many at most, and of so many bytes.
 async fn stanzas<C: Sql>(
     connection: &mut C,
     conversation: i64,
-    after: i64,
-    until: i64,
-    most: usize,
-    most_bytes: usize,
+    seal: &Seal,
+    (mut after, until): (i64, i64),
+    (most, most_bytes): (usize, usize),
 ) -> Result<Vec<Stanza>, Fault> {
     let mut found = Vec::new();
-    let (mut after, mut bytes) = (after, 0);
+    let mut bytes = 0;
     while found.len() < most && bytes < most_bytes {
         let select = "SELECT number, audience, body FROM stanzas \
                       WHERE conversation = $1 AND number < $2 AND number >= $3 ORDER BY number DESC LIMIT $4";
@@ -137,7 +158,7 @@ async fn stanzas<C: Sql>(
             if bytes >= most_bytes {
                 break;
             }
-            if let Some(stanza) = stanza(&mut row)? {
+            if let Some(stanza) = stanza(conversation, seal, &mut row)?.map(whole).transpose()? {
                 bytes += stanza.bytes.len();
                 found.push(stanza);
             }
@@ -149,12 +170,25 @@ async fn stanzas<C: Sql>(
     Ok(found)
 }
 
-/// From the columns number, audience and body; nothing if it was emptied, or is meant for those that this version does not
-/// know.
-pub(super) fn stanza(row: &mut Row) -> Result<Option<Stanza>, Fault> {
-    let (number, word, bytes) = (number(row.int(0)?)?, row.text(1)?, row.bytes(2)?);
-    let audience = audience(word).filter(|_| !bytes.is_empty());
-    Ok(audience.map(|audience| Stanza { number, audience, bytes }))
+/// From the columns number, audience and body, and why its bytes are missing if they need a key; nothing if it was
+/// emptied, is damaged, or is meant for those that this version does not know.
+pub(super) fn stanza(
+    conversation: i64,
+    seal: &Seal,
+    row: &mut Row,
+) -> Result<Option<(Stanza, Option<Locked>)>, Fault> {
+    let (number, word, body) = (number(row.int(0)?)?, row.text(1)?, row.bytes(2)?);
+    if body.is_empty() {
+        return Ok(None);
+    }
+    let opened = seal.open(Place::Stanza { conversation, number: i64::from(number), audience: &word }, body);
+    if opened.is_none() {
+        warn!(conversation, number, "a stanza in the store cannot be read; it is passed over");
+    }
+    Ok(opened.and_then(|(bytes, locked)| {
+        let audience = audience(word)?;
+        Some((Stanza { number, audience, bytes }, locked))
+    }))
 }
 
 fn audience(word: String) -> Option<Audience> {

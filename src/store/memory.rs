@@ -2,6 +2,7 @@
 
 use super::archive::{Archive, Deleted, Entry, Report, Summary};
 use super::history::{BLOCK, PAGE_BYTES};
+use super::rekey::Rekeyed;
 use crate::ports::{Journal, Store, StoreError};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
@@ -253,7 +254,7 @@ impl Kept {
         let mut all: Vec<_> = self.joined.iter().chain(&self.facts).chain(&self.stanzas).cloned().collect();
         // Stable, so that stanzas come after the record that they follow.
         all.sort_by_key(|placed| placed.seq);
-        all.into_iter().map(|placed| Entry { at: placed.at, record: placed.record }).collect()
+        all.into_iter().map(|placed| Entry { at: placed.at, record: placed.record, sealed: None }).collect()
     }
 
     fn summary(&self, name: &str) -> Summary {
@@ -308,6 +309,11 @@ impl Archive for Memory {
             ..Report::default()
         };
         ready(Ok(report)).boxed()
+    }
+
+    /// There is nothing at rest that could be sealed.
+    fn rekey(&self) -> BoxFuture<'static, Result<Rekeyed, StoreError>> {
+        ready(Ok(Rekeyed::default())).boxed()
     }
 
     fn tidy(&self) -> BoxFuture<'static, Result<(), StoreError>> {

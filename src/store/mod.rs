@@ -6,6 +6,7 @@
 //! | [`sqlite`], [`postgres`] | the two databases: connecting, transactions, what is wrong in words |
 //! | `database` | the port over either of them: leases in this process, journals |
 //! | `lease`, `records`, `history`, `retention`, `archive` | what is written and read, as SQL that both understand |
+//! | `seal`, `keys`, `rekey`, `sealed` | encryption at rest: how, with which keys, with others from now on, and can all be read? |
 //! | `schema` | the tables, and how they came to be |
 //! | `sql` | what is asked of a connection and of a database |
 //! | [`process`] | who this process is, and whether another one is still there |
@@ -15,17 +16,23 @@
 mod archive;
 mod database;
 mod history;
+mod keys;
 mod lease;
 pub mod memory;
 pub mod postgres;
 pub mod process;
 mod records;
+mod rekey;
 mod retention;
 mod schema;
+mod seal;
+mod sealed;
 mod sql;
 pub mod sqlite;
 
 pub use archive::{Archive, Deleted, Entry, Report, Summary};
+pub use rekey::Rekeyed;
+pub use seal::{BadKey, MasterKeys};
 
 use crate::ports::StoreError;
 use process::Process;
@@ -57,6 +64,8 @@ pub struct Settings {
     pub retention: Option<Duration>,
     /// What is kept of the model's reasoning.
     pub reasoning: KeptReasoning,
+    /// What conversations are sealed with; `None`: they are not, and those that are cannot be read.
+    pub keys: Option<MasterKeys>,
 }
 
 impl Settings {
@@ -68,6 +77,7 @@ impl Settings {
             replay_window: Duration::from_secs(24 * 3_600),
             retention: None,
             reasoning: KeptReasoning::Keep,
+            keys: None,
         }
     }
 }

@@ -35,6 +35,9 @@ const MIGRATION_LOCK: i64 = 0x736f_7474_6f00;
 const DIALECT: Dialect =
     Dialect { identity: "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", clustered: "", bytes: "BYTEA" };
 
+const DATA_KEYS: &str = "CREATE TABLE IF NOT EXISTS data_keys \
+                         (conversation BIGINT PRIMARY KEY, master TEXT NOT NULL, wrapped BYTEA NOT NULL)";
+
 /// Opens the database at a URL, as `postgres://user:password@host/database`.
 pub async fn open(url: &str, settings: Settings, process: Process) -> Result<Arc<dyn Archive>, StoreError> {
     let options = options(url)?;
@@ -78,6 +81,7 @@ async fn start(options: &PgConnectOptions) -> Result<(), Fault> {
     connection.run("BEGIN", values![]).await?;
     connection.run("SELECT pg_advisory_xact_lock($1)", values![MIGRATION_LOCK]).await?;
     schema::migrate(&mut connection, &DIALECT).await?;
+    connection.run(DATA_KEYS, values![]).await?;
     connection.run("COMMIT", values![]).await?;
     Ok(())
 }
@@ -218,6 +222,10 @@ impl Driver for Postgres {
             })
         });
         Ok((Vec::new(), size.await?.unsigned_abs()))
+    }
+
+    fn has_keys(&self) -> bool {
+        true
     }
 
     fn place(&self) -> String {

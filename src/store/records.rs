@@ -1,6 +1,8 @@
 //! Writing records: all of a call as one transaction, and only while the conversation is ours.
 
 use super::KeptReasoning;
+use super::keys::Seal;
+use super::seal::Place;
 use super::sql::{Fault, Sql, Value, values};
 use crate::ports::StoreError;
 use sotto_core::engine::people::Audience;
@@ -14,10 +16,12 @@ pub(super) struct Lease {
     pub(super) fence: i64,
 }
 
-/// Records as they are written, encoded before anybody waits for the database.
+/// Records as they are written, encoded before anybody waits for the database; stanzas are sealed as well, facts when
+/// their place in the order is known.
 #[derive(Debug)]
 pub(super) struct Batch {
     entries: Vec<Entry>,
+    seal: Seal,
     /// The lowest number that may be used from now on; 0 where that does not change.
     reserved: i64,
     /// When it came.
@@ -46,6 +50,8 @@ struct Fact {
     answer: Option<String>,
     effect: Effect,
     body: Vec<u8>,
+    /// What of it stays readable when it is sealed.
+    clear: Vec<u8>,
 }
 
 /// What a record does to the list of what has not ended.
@@ -61,36 +67,48 @@ enum Effect {
 }
 
 impl Batch {
-    /// What of `records` is kept, at the time `at`.
-    pub(super) fn new(records: Vec<Record>, reasoning: KeptReasoning, at: i64) -> Self {
-        let mut batch = Self { entries: Vec::with_capacity(records.len()), reserved: 0, at };
+    /// What of `records` is kept of a conversation, at the time `at`.
+    pub(super) fn new(
+        records: Vec<Record>,
+        reasoning: KeptReasoning,
+        at: i64,
+        conversation: i64,
+        seal: Seal,
+    ) -> Result<Self, StoreError> {
+        let mut batch = Self { entries: Vec::with_capacity(records.len()), seal, reserved: 0, at };
         for record in records {
             if reasoning == KeptReasoning::Nothing && is_reasoning(&record) {
                 continue;
             }
-            batch.add(record);
+            batch.add(record, conversation)?;
         }
-        batch
+        Ok(batch)
     }
 
-    fn add(&mut self, record: Record) {
+    fn add(&mut self, record: Record, conversation: i64) -> Result<(), StoreError> {
         let body = |record: &Record| record.to_bytes();
         self.entries.push(match record {
             Record::Reserved { number } => {
                 self.reserved = self.reserved.min(i64::from(number));
-                return;
+                return Ok(());
             }
             Record::Joined(ref joined) => {
                 Entry::Joined { identity: joined.identity.clone(), body: body(&record) }
             }
-            Record::Stanza(stanza) => Entry::Stanza(KeptStanza {
-                number: i64::from(stanza.number),
-                reasoning: is_for_reasoning(&stanza.audience),
-                audience: stanza.audience.to_string(),
-                body: stanza.bytes,
-            }),
-            record => Entry::Fact(Fact::new(&record)),
+            Record::Stanza(stanza) => {
+                let (number, audience) = (i64::from(stanza.number), stanza.audience.to_string());
+                let place = Place::Stanza { conversation, number, audience: &audience };
+                let body = self.seal.close(place, &[], stanza.bytes)?;
+                Entry::Stanza(KeptStanza {
+                    number,
+                    reasoning: is_for_reasoning(&stanza.audience),
+                    audience,
+                    body,
+                })
+            }
+            record => Entry::Fact(Fact::new(&record, self.seal.seals())),
         });
+        Ok(())
     }
 
     /// Nothing is to be written.
@@ -133,7 +151,7 @@ fn is_for_reasoning(audience: &Audience) -> bool {
 }
 
 impl Fact {
-    fn new(record: &Record) -> Self {
+    fn new(record: &Record, is_sealed: bool) -> Self {
         let some = |id: &String| Some(id.clone());
         let (kind, message, answer, effect) = match record {
             Record::Message(it) => ("message", some(&it.id), None, Effect::Opens),
@@ -151,7 +169,8 @@ impl Fact {
                 ("other", None, None, Effect::Nothing)
             }
         };
-        Self { kind, message, answer, effect, body: record.to_bytes() }
+        let clear = if is_sealed { record.without_content().to_bytes() } else { Vec::new() };
+        Self { kind, message, answer, effect, body: record.to_bytes(), clear }
     }
 }
 
@@ -181,7 +200,7 @@ pub(super) async fn append<C: Sql>(
     for entry in &batch.entries {
         match entry {
             Entry::Joined { identity, body } => writing.joined(identity, body).await?,
-            Entry::Fact(fact) => writing.fact(fact).await?,
+            Entry::Fact(fact) => writing.fact(fact, &batch.seal).await?,
             Entry::Stanza(stanza) => stanzas.push((writing.seq, stanza)),
         }
     }
@@ -251,8 +270,12 @@ impl<C: Sql> Writing<'_, C> {
         Ok(())
     }
 
-    async fn fact(&mut self, fact: &Fact) -> Result<(), Fault> {
+    async fn fact(&mut self, fact: &Fact, seal: &Seal) -> Result<(), Fault> {
         self.seq += 1;
+        let place = Place::Record { conversation: self.conversation, seq: self.seq };
+        // Not a refusal: something was written already, which must not stay.
+        let body = seal.close(place, &fact.clear, fact.body.clone());
+        let body = body.map_err(|error| sqlx::Error::Encode(error.into()))?;
         let insert = "INSERT INTO records (conversation, seq, kind, message, answer, at, body) \
                       VALUES ($1, $2, $3, $4, $5, $6, $7) \
                       ON CONFLICT (conversation, message) WHERE kind = 'message' DO NOTHING";
@@ -263,7 +286,7 @@ impl<C: Sql> Writing<'_, C> {
             fact.message.as_deref(),
             fact.answer.as_deref(),
             self.at,
-            &fact.body[..]
+            &body[..]
         ];
         if self.connection.run(insert, values).await? == 0 {
             // A message that is there already is kept, and was opened then.

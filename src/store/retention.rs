@@ -2,9 +2,10 @@
 //! wait. Any process does it, and it does no harm if two do.
 
 use super::database::Shared;
+use super::keys::Keys;
 use super::records::Lease;
 use super::sql::{Driver, Fault, Sql, values};
-use super::{KeptReasoning, Settings, lease};
+use super::{KeptReasoning, Settings, lease, seal};
 use crate::ports::StoreError;
 use futures_util::FutureExt;
 use sotto_core::engine::record::Record;
@@ -133,8 +134,10 @@ async fn erase_some<C: Sql>(connection: &mut C, window: i64) -> Result<bool, Fau
     let rows = connection.rows(select, values![before, STEP]).await?;
     let any = !rows.is_empty();
     for mut row in rows {
-        // That there was reasoning stays, and what it belonged to; what cannot be read is erased whole.
-        let body = match Record::from_bytes(&row.bytes(2)?) {
+        // That there was reasoning stays, and what it belonged to, for which no key is needed; what cannot be read is erased
+        // whole.
+        let body = row.bytes(2)?;
+        let body = match Record::from_bytes(seal::clear(&body).unwrap_or(&body)) {
             Some(Record::Reasoning(mut reasoning)) => {
                 reasoning.steps.clear();
                 Record::Reasoning(reasoning).to_bytes()
@@ -185,8 +188,18 @@ async fn too_old<C: Sql>(
     rows.into_iter().map(|mut row| Ok((row.int(0)?, row.text(1)?))).collect()
 }
 
-/// Deletes a conversation that is ours.
-pub(super) async fn delete<D: Driver>(driver: &D, lease: Lease) -> Result<(), StoreError> {
+/// Deletes a conversation that is ours: its key first, which erases it from all copies that do not have the key.
+pub(super) async fn delete<D: Driver>(driver: &D, keys: &Keys, lease: Lease) -> Result<(), StoreError> {
+    let keys = keys.clone();
+    let delete_key = driver.write(true, move |connection| {
+        let keys = keys.clone();
+        async move {
+            check_fence(connection, lease).await?;
+            keys.delete(connection, lease.conversation).await
+        }
+        .boxed()
+    });
+    delete_key.await?;
     while driver.write(false, move |connection| delete_some(connection, lease).boxed()).await? {}
     driver.write(true, move |connection| delete_rest(connection, lease).boxed()).await
 }

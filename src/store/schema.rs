@@ -25,7 +25,15 @@ pub(super) struct Dialect {
 /// The version that this program makes and knows.
 pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;
 
-const MIGRATIONS: [Migration; 1] = [Migration { works_with: 1, statements: FIRST }];
+/// The version since which conversations may be sealed: for programs of an older one, what is would be damaged rows.
+pub(super) const SEALING: i64 = 2;
+
+const MIGRATIONS: [Migration; 2] = [
+    Migration { works_with: 1, statements: FIRST },
+    // Conversations may be sealed. The table of keys is not made here, but wherever it is missing: it is not restored with the
+    // others. Until something is sealed, which is for `needs` to say, nothing changes for older programs.
+    Migration { works_with: 1, statements: "" },
+];
 
 // `appends` counts calls and `last_seq` records, `reserved` is the last number that may have been used, `dropped` the newest number of a stanza
 // that is no longer kept. `swept` is when old stanzas were last looked for. What is in `open` was accepted and has not
@@ -109,12 +117,22 @@ pub(super) async fn migrate<C: Sql>(connection: &mut C, dialect: &Dialect) -> Re
         if version > found {
             let statements = migration.statements.replace("{IDENTITY}", dialect.identity);
             let statements = statements.replace("{CLUSTERED}", dialect.clustered);
-            connection.script(statements.replace("{BYTES}", dialect.bytes)).await?;
+            let statements = statements.replace("{BYTES}", dialect.bytes);
+            if !statements.is_empty() {
+                connection.script(statements).await?;
+            }
             connection.run("DELETE FROM sotto_schema", values![]).await?;
             let note = "INSERT INTO sotto_schema (version, works_with) VALUES ($1, $2)";
             connection.run(note, values![version, migration.works_with]).await?;
         }
     }
+    Ok(())
+}
+
+/// From now on, programs that know no more than an older version than this one shall not start any more.
+pub(super) async fn needs<C: Sql>(connection: &mut C, version: i64) -> Result<(), Fault> {
+    let update = "UPDATE sotto_schema SET works_with = $1 WHERE works_with < $1";
+    connection.run(update, values![version]).await?;
     Ok(())
 }
 

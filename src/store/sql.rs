@@ -173,6 +173,9 @@ pub(super) trait Driver: Send + Sync + 'static {
     /// Looks for damage: what is wrong, and how large it all is, in bytes.
     fn inspect(&self) -> impl Future<Output = Result<(Vec<String>, u64), StoreError>> + Send;
 
+    /// Whether there is a table of keys.
+    fn has_keys(&self) -> bool;
+
     /// Where it is, without secrets.
     fn place(&self) -> String;
 

@@ -2,6 +2,8 @@
 //!
 //! All writing is done by one task on one connection, which takes all that waits into one transaction: many
 //! conversations share each commit. Reading has connections of its own and never waits for writing.
+//!
+//! The keys of sealed conversations are in a file of their own beside it, `keys` in SQL, which every connection has open.
 
 mod syncing;
 mod trouble;
@@ -41,15 +43,22 @@ const READERS: u32 = 4;
 const DIALECT: Dialect =
     Dialect { identity: "INTEGER PRIMARY KEY AUTOINCREMENT", clustered: " WITHOUT ROWID", bytes: "BLOB" };
 
+const DATA_KEYS: &str = "CREATE TABLE IF NOT EXISTS keys.data_keys \
+                         (conversation INTEGER PRIMARY KEY, master TEXT NOT NULL, wrapped BLOB NOT NULL)";
+
 /// Opens the file, and makes it and its directory where they are not there.
 pub async fn open(path: &Path, settings: Settings, process: Process) -> Result<Arc<dyn Archive>, StoreError> {
     let trouble = Trouble::new(path);
     create(path).map_err(|error| trouble.with_file(&error))?;
+    let keys = beside(path, "-keys");
+    if settings.keys.is_some() {
+        create(&keys).map_err(|error| Trouble::new(&keys).with_file(&error))?;
+    }
     let began = Instant::now();
-    let options = options(path);
+    let opening = Opening { options: options(path), keys: keys.exists().then_some(keys) };
     // The very first to come changes the kind of the file, for which it must be alone.
     let writer = loop {
-        match start(&options).await {
+        match start(&opening).await {
             Ok(writer) => break writer,
             Err(fault) if trouble.is_busy(&fault) && began.elapsed() < START => {
                 sleep(Duration::from_millis(50)).await;
@@ -57,13 +66,19 @@ pub async fn open(path: &Path, settings: Settings, process: Process) -> Result<A
             Err(fault) => return Err(trouble.describe(fault)),
         }
     };
-    let reading = options.clone().pragma("query_only", "ON");
-    let readers =
-        SqlitePoolOptions::new().max_connections(READERS).min_connections(0).connect_lazy_with(reading);
+    let readers = opening.readers();
+    let keys = opening.keys.clone();
     let log = LogOf::new(path).map_err(|error| trouble.with_file(&error))?;
-    let writer = Writer::start(writer, options, trouble.clone(), log);
-    let driver = Sqlite { path: path.to_owned(), writer, readers, trouble };
+    let writer = Writer::start(writer, opening, trouble.clone(), log);
+    let driver = Sqlite { path: path.to_owned(), keys, writer, readers, trouble };
     Ok(Arc::new(Database::begin(driver, settings, process).await?))
+}
+
+/// The path of a file that belongs to another.
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push(suffix);
+    path.into()
 }
 
 /// What people said is for nobody else on the machine.
@@ -84,16 +99,72 @@ fn options(path: &Path) -> SqliteConnectOptions {
         .disable_statement_logging()
 }
 
-async fn start(options: &SqliteConnectOptions) -> Result<SqliteConnection, Fault> {
-    let mut connection = options.connect().await?;
+/// How connections are made.
+struct Opening {
+    options: SqliteConnectOptions,
+    /// The file of keys, if there is one.
+    keys: Option<PathBuf>,
+}
+
+impl Opening {
+    /// A connection that writes.
+    async fn connect(&self) -> Result<SqliteConnection, Fault> {
+        let mut connection = self.options.connect().await?;
+        if let Some(keys) = &self.keys {
+            let trouble = Trouble::new(keys);
+            prepare_keys(&mut connection, keys).await.map_err(|fault| {
+                // In words about the file that it is about, unless it will do to wait.
+                if trouble.is_busy(&fault) { fault } else { Fault::Refused(trouble.describe(fault)) }
+            })?;
+        }
+        Ok(connection)
+    }
+
+    fn readers(&self) -> SqlitePool {
+        let keys = self.keys.clone();
+        let pool = SqlitePoolOptions::new().max_connections(READERS).min_connections(0);
+        let pool = pool.after_connect(move |connection, _| {
+            let keys = keys.clone();
+            Box::pin(async move {
+                match &keys {
+                    Some(keys) => attach(connection, keys).await,
+                    None => Ok(()),
+                }
+            })
+        });
+        pool.connect_lazy_with(self.options.clone().pragma("query_only", "ON"))
+    }
+}
+
+async fn attach(connection: &mut SqliteConnection, keys: &Path) -> Result<(), sqlx::Error> {
+    // The store's own path is UTF-8, or could not have been opened.
+    let keys = keys.to_string_lossy().into_owned();
+    sqlx::query("ATTACH DATABASE $1 AS keys").bind(keys).execute(connection).await?;
+    Ok(())
+}
+
+/// Makes the file of keys fit to be written: as the other one, but whatever happens to a key is on the disk at once.
+async fn prepare_keys(connection: &mut SqliteConnection, keys: &Path) -> Result<(), Fault> {
+    attach(connection, keys).await?;
+    connection.rows("PRAGMA keys.journal_mode = WAL", values![]).await?;
+    connection.run("PRAGMA keys.synchronous = FULL", values![]).await?;
+    Ok(())
+}
+
+async fn start(opening: &Opening) -> Result<SqliteConnection, Fault> {
+    let mut connection = opening.connect().await?;
     connection.run("BEGIN IMMEDIATE", values![]).await?;
     schema::migrate(&mut connection, &DIALECT).await?;
+    if opening.keys.is_some() {
+        connection.run(DATA_KEYS, values![]).await?;
+    }
     connection.run("COMMIT", values![]).await?;
     Ok(connection)
 }
 
 struct Sqlite {
     path: PathBuf,
+    keys: Option<PathBuf>,
     writer: Writer,
     readers: SqlitePool,
     trouble: Trouble,
@@ -151,9 +222,12 @@ impl Driver for Sqlite {
         });
         let wrong = check.await?;
         let size = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
-        let mut log = self.path.clone().into_os_string();
-        log.push("-wal");
-        Ok((wrong, size(&self.path) + size(Path::new(&log))))
+        let with_log = |path: &PathBuf| size(path) + size(&beside(path, "-wal"));
+        Ok((wrong, with_log(&self.path) + self.keys.as_ref().map_or(0, with_log)))
+    }
+
+    fn has_keys(&self) -> bool {
+        self.keys.is_some()
     }
 
     fn place(&self) -> String {

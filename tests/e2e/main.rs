@@ -113,6 +113,7 @@ fn main() -> ExitCode {
             agent::a_panic_of_the_engine_ends_open_messages_and_nothing_else,
             agent::a_store_that_goes_away_is_told_and_comes_back,
             agent::an_old_process_that_wakes_up_says_nothing,
+            agent::killed_with_a_sealed_store_it_goes_on_with_the_key_alone,
             killed::at_every_point,
             killed::fifty_times_on_sqlite,
             killed::fifty_times_on_postgres,

@@ -4,7 +4,7 @@ use futures_util::TryStreamExt;
 use sotto::ports::{Journal, StoreError};
 use sotto::store::memory::Memory;
 use sotto::store::process::Process;
-use sotto::store::{Archive, Settings, postgres, sqlite};
+use sotto::store::{Archive, MasterKeys, Settings, postgres, sqlite};
 use sotto_core::engine::event::TurnEnd;
 use sotto_core::engine::people::Audience;
 use sotto_core::engine::record::{
@@ -22,6 +22,8 @@ use tempfile::TempDir;
 /// Where the store of a test is.
 pub(crate) struct Bench {
     place: Place,
+    /// What it is sealed with, unless a test says otherwise.
+    keys: Option<MasterKeys>,
 }
 
 enum Place {
@@ -31,12 +33,21 @@ enum Place {
 }
 
 impl Bench {
+    fn at(place: Place) -> Self {
+        Self { place, keys: None }
+    }
+
+    /// The same with everything in it sealed.
+    pub(crate) fn sealed(self) -> Self {
+        Self { keys: Some(masters(&[&new_key()])), ..self }
+    }
+
     pub(crate) fn memory() -> Self {
-        Self { place: Place::Memory(Memory::default()) }
+        Self::at(Place::Memory(Memory::default()))
     }
 
     pub(crate) fn sqlite() -> Self {
-        Self { place: Place::Sqlite(TempDir::new().expect("there is room for temporary files")) }
+        Self::at(Place::Sqlite(TempDir::new().expect("there is room for temporary files")))
     }
 
     pub(crate) async fn postgres() -> Self {
@@ -45,14 +56,19 @@ impl Bench {
 
     /// A database of PostgreSQL.
     pub(crate) fn on(database: TestDatabase) -> Self {
-        Self { place: Place::Postgres(database) }
+        Self::at(Place::Postgres(database))
     }
 
     /// The file of SQLite.
     pub(crate) fn file(&self) -> PathBuf {
+        self.sqlite_file().expect("only SQLite has a file")
+    }
+
+    /// The same, if it is SQLite.
+    pub(crate) fn sqlite_file(&self) -> Option<PathBuf> {
         match &self.place {
-            Place::Sqlite(directory) => directory.path().join("sotto.db"),
-            _ => panic!("only SQLite has a file"),
+            Place::Sqlite(directory) => Some(directory.path().join("sotto.db")),
+            _ => None,
         }
     }
 
@@ -70,6 +86,7 @@ impl Bench {
         settings: Settings,
         process: Process,
     ) -> Result<Arc<dyn Archive>, StoreError> {
+        let settings = Settings { keys: settings.keys.or_else(|| self.keys.clone()), ..settings };
         match &self.place {
             Place::Memory(memory) => Ok(Arc::new(memory.clone())),
             Place::Sqlite(_) => sqlite::open(&self.file(), settings, process).await,
@@ -90,6 +107,21 @@ impl Bench {
         let mut connection = sqlx::SqliteConnection::connect(&url).await.expect("the file is there");
         connection.execute("BEGIN; SELECT count(*) FROM records").await.expect("the statement is sound");
         connection
+    }
+
+    /// Runs one of PostgreSQL's own programs on the database.
+    pub(crate) fn tool(&self, program: &str, arguments: &[&str]) {
+        let Place::Postgres(database) = &self.place else { panic!("this is not PostgreSQL") };
+        database.run(program, arguments);
+    }
+
+    /// The oldest version of the tables whose programs may open the store.
+    pub(crate) async fn works_with(&self) -> i64 {
+        let select = "SELECT works_with FROM sotto_schema";
+        let Some(file) = self.sqlite_file() else { return self.count(select).await };
+        let url = format!("sqlite:{}", file.display());
+        let mut connection = sqlx::SqliteConnection::connect(&url).await.expect("the file is there");
+        sqlx::query_scalar(select).fetch_one(&mut connection).await.expect("the statement is sound")
     }
 
     /// Runs a statement behind the store's back.
@@ -114,6 +146,15 @@ impl Bench {
 
 pub(crate) fn settings() -> Settings {
     Settings::new("livekit.example")
+}
+
+pub(crate) fn new_key() -> String {
+    MasterKeys::generate().expect("the system has random numbers")
+}
+
+pub(crate) fn masters(keys: &[&String]) -> MasterKeys {
+    let text: Vec<_> = keys.iter().map(|key| key.as_str()).collect();
+    MasterKeys::parse(&text.join(",")).expect("they are good").expect("there are some")
 }
 
 /// A process on another machine: whether it lives is seen by its heartbeat alone.
@@ -196,5 +237,7 @@ pub(crate) fn stanza(number: i32) -> Record {
 }
 
 pub(crate) fn stanza_for(number: i32, audience: Audience, size: usize) -> Record {
-    Record::Stanza(Stanza { number, audience, bytes: vec![number.unsigned_abs() as u8; size] })
+    // Real ones begin as all MessagePack maps.
+    let bytes = [0x84].into_iter().chain(std::iter::repeat(number.unsigned_abs() as u8)).take(size).collect();
+    Record::Stanza(Stanza { number, audience, bytes })
 }

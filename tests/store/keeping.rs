@@ -224,12 +224,12 @@ pub(crate) async fn a_call_is_kept_whole_or_not_at_all(bench: Bench) {
     let store = bench.open_with(settings(), elsewhere()).await;
     let room = journal(&store, "room").await;
     room.append(vec![message("m1")], true).await.expect("the store works");
+    let other = journal(&store, "other").await;
     // The database refuses one row in the middle, as it would when the disk is full.
     bench.run("ALTER TABLE stanzas RENAME TO elsewhere").await;
     let refused = room.append(vec![message("m2"), stanza(-1)], true).await;
     assert!(refused.is_err());
     // One that fails does not take another with it.
-    let other = journal(&store, "other").await;
     let together = futures_util::future::join(
         room.append(vec![message("m3"), stanza(-2)], false),
         other.append(vec![message("m4")], false),

@@ -9,6 +9,7 @@ mod people;
 mod replay;
 mod retention;
 mod schema;
+mod sealing;
 mod server;
 
 use bench::Bench;
@@ -19,6 +20,12 @@ use std::process::ExitCode;
 macro_rules! on {
     (@ memory $test:path) => { trial(concat!("memory ", stringify!($test)), || $test(Bench::memory())) };
     (@ sqlite $test:path) => { trial(concat!("sqlite ", stringify!($test)), || $test(Bench::sqlite())) };
+    (@ sealed_sqlite $test:path) => {
+        trial(concat!("sealed sqlite ", stringify!($test)), || $test(Bench::sqlite().sealed()))
+    };
+    (@ sealed_postgres $test:path) => {
+        trial(concat!("sealed postgres ", stringify!($test)), || async { $test(Bench::postgres().await.sealed()).await })
+    };
     (@ postgres $test:path) => {
         trial(concat!("postgres ", stringify!($test)), || async { $test(Bench::postgres().await).await })
     };
@@ -30,7 +37,7 @@ fn main() -> ExitCode {
     if let Some(file) = std::env::var_os(damage::HOLD) {
         sotto_harness::runtime().block_on(damage::hold(file.as_ref()));
     }
-    let everywhere = on!([memory, sqlite, postgres] [
+    let everywhere = on!([memory, sqlite, postgres, sealed_sqlite, sealed_postgres] [
         keeping::what_was_kept_comes_back_in_its_order,
         keeping::a_message_is_kept_once,
         keeping::a_stanza_is_kept_once,
@@ -50,7 +57,7 @@ fn main() -> ExitCode {
         people::a_conversation_in_use_is_not_deleted,
         load::many_conversations_at_once,
     ]);
-    let in_databases = on!([sqlite, postgres] [
+    let in_databases = on!([sqlite, postgres, sealed_sqlite, sealed_postgres] [
         keeping::a_call_is_kept_whole_or_not_at_all,
         keeping::namespaces_do_not_mix,
         leases::a_living_process_keeps_what_it_has,
@@ -68,20 +75,42 @@ fn main() -> ExitCode {
         schema::eight_may_start_at_once,
         schema::newer_tables_are_refused_unless_they_fit,
     ]);
+    let sealing = on!([sqlite, postgres] [
+        sealing::nothing_that_was_said_can_be_read_without_the_key,
+        sealing::a_row_is_good_in_its_place_alone,
+        sealing::without_the_right_key_nobody_goes_on_and_nothing_is_shown,
+        sealing::what_needs_no_key_works_without_one,
+        sealing::keys_are_rotated,
+        sealing::what_was_in_the_clear_is_sealed_later,
+        sealing::older_programs_stay_away_once_something_is_sealed,
+    ]);
     let in_a_file = on!(sqlite [
+        sealing::the_keys_are_in_a_private_file_of_their_own,
+        sealing::deleting_erases_backups_too,
+        sealing::a_backup_without_its_keys_is_not_taken_for_a_new_beginning,
+        sealing::a_file_of_keys_that_is_none_is_told_as_such,
         damage::a_missing_directory_is_made_and_private,
         damage::what_is_wrong_is_told_in_words,
         damage::what_waits_for_a_lock_is_kept_when_it_opens,
         damage::after_kill_9_another_goes_on_at_once_and_nothing_is_lost,
         damage::deleted_words_are_gone_from_the_disk,
         load::figures,
+        load::figures_of_sealing,
     ]);
-    let on_a_server = on!(postgres[server::a_connection_lost_during_a_commit_is_seen_through]);
+    let on_a_server = on!(postgres [
+        sealing::a_dump_and_its_keys_are_restored_apart,
+        server::a_connection_lost_during_a_commit_is_seen_through,
+    ]);
     let with_a_server = sotto_harness::tests![
         server::a_server_that_crashes_loses_and_doubles_nothing,
         server::a_commit_whose_answer_is_lost_is_kept_once,
         server::what_is_wrong_is_told_in_words_without_the_password,
     ];
-    let all = everywhere.chain(in_databases).chain(in_a_file).chain(on_a_server).chain(with_a_server);
+    let all = everywhere
+        .chain(in_databases)
+        .chain(sealing)
+        .chain(in_a_file)
+        .chain(on_a_server)
+        .chain(with_a_server);
     sotto_harness::run_here(2, all.collect())
 }

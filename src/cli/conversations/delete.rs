@@ -76,7 +76,7 @@ fn farewell(name: &str, place: &StoreUrl, done: Deleted) -> String {
     };
     format!(
         "deleted {name:?} {done}. Not reached, if there are any:\n\
-         - backups, copies and exports;\n\
+         - backups and copies (of what was sealed only those that hold its key), and exports;\n\
          {left}\
          - logs and traces, where telemetry.content was on, and whatever the model's endpoint logs;\n\
          - what clients have kept of it.\n"

@@ -2,7 +2,7 @@
 
 use crate::cli::exported;
 use crate::store::{Archive, Entry};
-use anyhow::Context;
+use anyhow::{Context, bail};
 use futures_util::TryStreamExt;
 use futures_util::stream::BoxStream;
 use std::fs::OpenOptions;
@@ -57,6 +57,9 @@ async fn write(
     let mut out = BufWriter::new(out);
     writeln!(out, "{}", exported::header(name))?;
     while let Some(entry) = entries.try_next().await? {
+        if let Some(reason) = &entry.sealed {
+            bail!("{name:?} is not exported: {reason}");
+        }
         writeln!(out, "{}", exported::line(&entry))?;
     }
     Ok(out.flush()?)

@@ -23,7 +23,7 @@ use std::sync::Arc;
 ///
 /// What the model thought stands before what it did and said (dimmed on a terminal), tools with what they were given and gave. Where
 /// the conversation goes on from an earlier place (another answer, an edited message), a line says so and counts the branch.
-/// For scripts there is `sotto conversations export`.
+/// What is sealed and cannot be opened is shown as (sealed). For scripts there is `sotto conversations export`.
 #[derive(clap::Args, Debug)]
 pub(super) struct Arguments {
     /// The conversation: the room's name
@@ -42,6 +42,8 @@ pub(super) async fn run(arguments: &Arguments, archive: &Arc<dyn Archive>) -> an
 
 /// How much of a text is quoted where it is only pointed to, in characters.
 const QUOTED: usize = 60;
+/// What stands where something was said that cannot be read here.
+const SEALED: &str = "(sealed)";
 /// What stands before a line that has no time of its own.
 const MARGIN: &str = "                     ";
 
@@ -102,7 +104,14 @@ impl Telling {
 
     /// What there is to say about the next record.
     fn tell(&mut self, entry: &Entry) -> String {
-        match &entry.record {
+        if entry.sealed.is_some() {
+            return self.tell_record(&entry.record.with_content(|| SEALED.to_owned()));
+        }
+        self.tell_record(&entry.record)
+    }
+
+    fn tell_record(&mut self, record: &Record) -> String {
+        match record {
             Record::Joined(joined) => {
                 self.line(joined.at, &format!("{} joined", clean_line(&joined.identity)))
             }
@@ -325,7 +334,10 @@ impl Tool {
             Ok(arguments) => Value::Object(arguments.clone()).to_string(),
             Err(text) => text.clone(),
         };
-        let line = format!("tool: {} {}", clean_line(&tool.call.name), clean_line(&arguments));
+        let mut line = format!("tool: {}", clean_line(&tool.call.name));
+        if tool.call.name != SEALED {
+            line.extend([" ", &clean_line(&arguments)]);
+        }
         Self { call: tool.call.id.clone(), line, result: None }
     }
 }

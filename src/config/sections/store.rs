@@ -5,6 +5,7 @@ use crate::config::reader::Section;
 use crate::config::source::Given;
 use crate::config::value::{Mismatch, boolean, integer, line, one_of, text};
 use crate::config::{Secret, Text};
+use crate::store::MasterKeys;
 use reqwest::Url;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -38,6 +39,8 @@ pub struct Store {
     pub url: StoreUrl,
     /// Whether it is another one than where nobody says anything.
     pub chosen: bool,
+    /// What they are sealed with, from `key` or the file `key_file`; none: they are not.
+    pub key: Option<MasterKeys>,
     /// Whose conversations these are; none: the LiveKit server's.
     pub namespace: Option<Text>,
     /// Stanzas that are kept of one conversation, to be sent again.
@@ -67,6 +70,7 @@ impl Store {
         Self {
             url,
             chosen,
+            key: read_keys(section),
             namespace: section.get("namespace", line),
             replay_count: section.or("replay_count", 10_000, integer(0..=MANY)),
             replay_hours: section.or("replay_hours", 24, integer(0..=1_000_000)),
@@ -86,6 +90,46 @@ impl Store {
                 minutes => Some(Duration::from_secs(minutes * 60)),
             },
         }
+    }
+}
+
+/// The keys themselves or a file that holds them. Both contradict each other, wherever they come from: what is sealed with a
+/// key that somebody forgot could not be read any more.
+fn read_keys(section: &mut Section<'_, '_>) -> Option<MasterKeys> {
+    let inline = section.take("key");
+    let file = section.take("key_file");
+    let (name, given, keys) = match (inline, file) {
+        (Some(_), Some(file)) => {
+            section.problem("key_file", &file, "and store.key exclude each other; leave one out");
+            return None;
+        }
+        (Some(inline), None) => {
+            let keys = section.interpret("key", &inline, |given| text(given).map_err(|_| no_keys()))?;
+            ("key", inline, keys)
+        }
+        (None, Some(file)) => {
+            let keys = section.interpret("key_file", &file, key_file)?;
+            ("key_file", file, keys)
+        }
+        (None, None) => return None,
+    };
+    section.hide(MasterKeys::words(&keys).map(Secret::new));
+    section.interpret(name, &given, |_| match MasterKeys::parse(&keys) {
+        Ok(Some(keys)) => Ok(keys),
+        Ok(None) => Err(no_keys()),
+        Err(bad) => Err(Mismatch::Hidden(format!("made of good keys, but {bad}"))),
+    })
+}
+
+fn no_keys() -> Mismatch {
+    Mismatch::Hidden("one or several keys, the newest first; `sotto store key` makes one".to_owned())
+}
+
+fn key_file(given: &Given) -> Result<Text, Mismatch> {
+    let path = given.origin.directory().join(text(given)?.as_str());
+    match std::fs::read_to_string(path) {
+        Ok(content) => Ok(content.as_str().into()),
+        Err(error) => Err(Mismatch::Expected(format!("a file of keys that can be read ({error})"))),
     }
 }
 

@@ -16,6 +16,9 @@ fn are_listed_for_masking() {
     let url = "postgres://sotto:pass@host/db";
     let database = good("", &[("SOTTO_STORE_URL", url)]);
     assert_eq!(database.secrets().collect::<Vec<_>>(), [url, "pass"]);
+    let keys = [0, 1].map(|_| crate::store::MasterKeys::generate().expect("random numbers"));
+    let sealed = good("", &[("SOTTO_STORE_KEY", &keys.join(", "))]);
+    assert_eq!(sealed.secrets().collect::<Vec<_>>(), keys.each_ref());
     // Also the key of a model that is not asked.
     let idle = good("", &[("SOTTO_MODEL_KEY", "idle")]);
     assert_eq!(idle.secrets().collect::<Vec<_>>(), ["idle"]);
@@ -52,14 +55,22 @@ fn are_not_shown_by_problems() {
         "[agent]\ninstructions_file = '${C}'\n",
         "[store]\nurl = 'mysql://user:canary-7f3a@host/db'\n",
         "[livekit]\nurl = 'wss://canary-7f3a@host'\n",
+        "[store]\nkey = 'canary-7f3a'\n",
+        "[store]\nkey = ['canary-7f3a']\n",
+        "[store]\nkey = 'canary-7f3a'\nkey_file = '${C}'\n",
     ];
     for file in files {
         let problems = problems(file, &[("C", CANARY)]);
         assert!(!problems.concat().contains(CANARY), "{problems:?}");
     }
-    for variable in
-        ["SOTTO_MODEL_URL", "SOTTO_STORE_URL", "LIVEKIT_URL", "SOTTO_MODEL_KYE", "SOTTO_MODEL_EXTRA"]
-    {
+    for variable in [
+        "SOTTO_MODEL_URL",
+        "SOTTO_STORE_URL",
+        "SOTTO_STORE_KEY",
+        "LIVEKIT_URL",
+        "SOTTO_MODEL_KYE",
+        "SOTTO_MODEL_EXTRA",
+    ] {
         let problems = problems("", &[(variable, CANARY)]);
         assert!(!problems.concat().contains(CANARY), "{problems:?}");
     }

@@ -9,11 +9,14 @@ use tempfile::TempDir;
 async fn driver(directory: &TempDir, log: impl Log) -> Sqlite {
     let path = directory.path().join("sotto.db");
     create(&path).expect("a new file");
-    let (options, trouble) = (options(&path), Trouble::new(&path));
-    let connection = start(&options).await.expect("a new file");
-    let readers = SqlitePoolOptions::new().connect_lazy_with(options.clone());
-    let writer = Writer::start(connection, options, trouble.clone(), log);
-    Sqlite { writer, path, readers, trouble }
+    let keys = beside(&path, "-keys");
+    create(&keys).expect("a new file");
+    let (opening, trouble) =
+        (Opening { options: options(&path), keys: Some(keys.clone()) }, Trouble::new(&path));
+    let connection = start(&opening).await.expect("a new file");
+    let readers = opening.readers();
+    let writer = Writer::start(connection, opening, trouble.clone(), log);
+    Sqlite { writer, path, keys: Some(keys), readers, trouble }
 }
 
 /// Counts how often it is synced, and fails when told to.
@@ -77,6 +80,27 @@ async fn the_log_of_a_database_can_be_synced_and_a_missing_one_is_told() {
     LogOf::new(&driver.path).and_then(|log| log.sync()).expect("it is there");
     let elsewhere = LogOf::new(&directory.path().join("other.db")).expect("the directory is there");
     assert_eq!(elsewhere.sync().map_err(|error| error.kind()), Err(std::io::ErrorKind::NotFound));
+}
+
+/// A key is on the disk as soon as it is kept, and as soon as it is deleted: what is there no more, nobody can read.
+#[tokio::test]
+async fn whatever_happens_to_a_key_waits_for_the_disk() {
+    let directory = TempDir::new().expect("a directory");
+    let driver = driver(&directory, CountingLog::default()).await;
+    for durable in [false, true, false] {
+        let pragmas = driver.write(durable, |connection| {
+            Box::pin(async move {
+                let mut found = Vec::new();
+                for pragma in ["PRAGMA keys.synchronous", "PRAGMA keys.secure_delete"] {
+                    let rows = connection.rows(pragma, values![]).await?;
+                    found.push(rows.first().map_or(Ok(-1), |row| row.int(0))?);
+                }
+                let mut rows = connection.rows("PRAGMA keys.journal_mode", values![]).await?;
+                Ok((found, rows.first_mut().map_or(Ok(String::new()), |row| row.text(0))?))
+            })
+        });
+        assert_eq!(pragmas.await, Ok((vec![2, 1], "wal".to_owned())));
+    }
 }
 
 /// Errors as SQLite really gives them.

@@ -3,6 +3,7 @@
 //! No transaction waits for the disk. What must survive a loss of power is committed like all else and answered when the
 //! log was [synced](super::syncing) after that; meanwhile others go on being written.
 
+use super::Opening;
 use super::syncing::{Log, Syncing};
 use super::trouble::Trouble;
 use crate::ports::StoreError;
@@ -10,8 +11,7 @@ use crate::store::records::Quick;
 use crate::store::sql::{Fault, Sql, values};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions, Connection, SqliteConnection};
+use sqlx::{Connection, SqliteConnection};
 use std::sync::LazyLock;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -146,17 +146,17 @@ fn ended() -> StoreError {
 }
 
 impl Writer {
-    /// Lets a task write on `connection`; `options` open another one, should that fail.
+    /// Lets a task write on `connection`; `opening` makes another one, should that fail.
     pub(super) fn start(
         connection: SqliteConnection,
-        options: SqliteConnectOptions,
+        opening: Opening,
         trouble: Trouble,
         log: impl Log,
     ) -> Self {
         let (orders, received) = mpsc::channel(WAITING);
         let writer = Self { orders };
         let syncing = Syncing::start(log, writer.orders.downgrade());
-        let line = Line { connection: Some(connection), options, syncing, trouble };
+        let line = Line { connection: Some(connection), opening, syncing, trouble };
         tokio::spawn(line.serve(received));
         writer
     }
@@ -201,7 +201,7 @@ pub(super) async fn checkpoint(orders: &mpsc::Sender<Order>) -> Result<bool, Sto
 /// The connection that writes.
 struct Line {
     connection: Option<SqliteConnection>,
-    options: SqliteConnectOptions,
+    opening: Opening,
     syncing: Syncing,
     trouble: Trouble,
 }
@@ -288,7 +288,7 @@ impl Line {
     async fn attempt(&mut self, tasks: &mut [Task]) -> Result<(), Fault> {
         let connection = match &mut self.connection {
             Some(connection) => connection,
-            none => none.insert(self.options.connect().await?),
+            none => none.insert(self.opening.connect().await?),
         };
         if let [(_, job)] = tasks
             && let Some(run) = job.run_alone(connection)

@@ -11,6 +11,7 @@ mod failing;
 mod hostile;
 mod life;
 mod people;
+mod sealed;
 mod secrecy;
 mod told;
 pub(crate) mod user;
@@ -24,6 +25,7 @@ pub(crate) use failing::*;
 pub(crate) use hostile::*;
 pub(crate) use life::*;
 pub(crate) use people::*;
+pub(crate) use sealed::*;
 pub(crate) use secrecy::*;
 pub(crate) use variations::*;
 

@@ -43,6 +43,14 @@ impl TestDatabase {
         &self.url
     }
 
+    /// Runs one of PostgreSQL's own programs on it, to its end.
+    pub fn run(&self, program: &str, arguments: &[&str]) {
+        let mut command = self.server.client(program);
+        command.args(["--dbname", &self.url]).args(arguments).stderr(Stdio::piped());
+        let output = command.output().expect("it comes with PostgreSQL");
+        assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
     /// The server that it is on.
     pub fn server(&self) -> &Postgres {
         &self.server

@@ -232,6 +232,40 @@ impl Record {
         matches!(self, Self::Message(_) | Self::Variation(_))
     }
 
+    /// The same without what anybody said, thought or did: ids, kinds, counts, times and ends alone, for a store that keeps
+    /// the rest unreadable. Who wrote stays; how that one was called does not.
+    #[must_use]
+    pub fn without_content(&self) -> Self {
+        self.with_content(String::new)
+    }
+
+    /// The same with `text` in the place of each of those.
+    #[must_use]
+    pub fn with_content(&self, text: impl Fn() -> String) -> Self {
+        let mut record = self.clone();
+        match &mut record {
+            Self::Message(message) => {
+                message.name.clear();
+                message.text = text();
+            }
+            Self::Variation(variation) => variation.text = variation.text.take().map(|_| text()),
+            Self::Reasoning(reasoning) => reasoning.steps.iter_mut().for_each(|step| *step = text()),
+            Self::ToolBegun(tool) => {
+                tool.call.name = text();
+                tool.call.arguments = match tool.call.arguments {
+                    Ok(_) => Ok(serde_json::Map::new()),
+                    Err(_) => Err(text()),
+                };
+            }
+            Self::ToolEnded(tool) => tool.content = text(),
+            Self::BrokenOff(broken) => broken.text = text(),
+            Self::Answer(answer) => answer.text = text(),
+            Self::Stanza(stanza) => stanza.bytes.clear(),
+            Self::Joined(_) | Self::Begun(_) | Self::Reserved { .. } => {}
+        }
+        record
+    }
+
     /// As bytes, for a store: with names, so that later versions may add fields.
     pub fn to_bytes(&self) -> Vec<u8> {
         // Only maps with keys that are no strings could fail, and there are none.
@@ -259,5 +293,83 @@ impl History {
             }
         }
         unfinished.map(|begun| begun.number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One of each kind, with a canary wherever somebody's words may be.
+    fn all() -> Vec<Record> {
+        let canary = || "canary".to_owned();
+        let id = || "m1".to_owned();
+        let at = Time(1);
+        let arguments = serde_json::Map::from_iter([("canary".to_owned(), "canary".into())]);
+        let tool = |arguments| {
+            let call = ToolCall { id: id(), name: canary(), arguments };
+            Record::ToolBegun(ToolBegun { message: id(), call, request: id(), repeatable: true, at })
+        };
+        let (previous, name, text) = (Some(id()), canary(), canary());
+        vec![
+            Record::Joined(Joined { identity: id(), number: -1, at }),
+            Record::Message(Message { id: id(), previous, from: id(), name, text, chat: true, at }),
+            Record::Variation(Variation {
+                from: id(),
+                target: id(),
+                mode: VariationMode::Edit,
+                text: Some(canary()),
+                at,
+            }),
+            Record::Begun(Begun { message: id(), answer: id(), number: -1, at }),
+            Record::Reasoning(Reasoning { message: id(), answer: id(), steps: vec![canary(), canary()] }),
+            tool(Ok(arguments)),
+            tool(Err(canary())),
+            Record::ToolEnded(ToolEnded { call: id(), content: canary(), at }),
+            Record::BrokenOff(BrokenOff { message: id(), answer: id(), text: canary(), at }),
+            Record::Answer(Answer {
+                message: Some(id()),
+                answer: Some(id()),
+                announced: true,
+                text: canary(),
+                end: TurnEnd::Stopped,
+                steps: 2,
+                thinking_ms: 3,
+                total_ms: 4,
+                usage: Usage { input: 5, ..Usage::default() },
+                spent: Spent { tokens: 6, ..Spent::default() },
+                at,
+            }),
+            Record::Reserved { number: -1 },
+            Record::Stanza(Stanza { number: -1, audience: Audience::Everyone, bytes: b"canary".to_vec() }),
+        ]
+    }
+
+    #[test]
+    fn without_content_nothing_is_left_of_what_was_said_and_all_that_is_counted_stays() {
+        for record in all() {
+            let bare = record.without_content();
+            assert!(!format!("{bare:?}").contains("canary"), "{bare:?}");
+            assert_eq!(std::mem::discriminant(&bare), std::mem::discriminant(&record));
+            // All else is as it was: with the same words in both there is no difference any more.
+            let again = |record: &Record| record.with_content(|| "same".to_owned());
+            assert_eq!(again(&bare), again(&record));
+            assert_eq!(Record::from_bytes(&bare.to_bytes()), Some(bare));
+        }
+    }
+
+    #[test]
+    fn steps_are_counted_and_usage_stays() {
+        let bare: Vec<_> = all().iter().map(Record::without_content).collect();
+        let steps = bare.iter().find_map(|record| match record {
+            Record::Reasoning(reasoning) => Some(reasoning.steps.len()),
+            _ => None,
+        });
+        assert_eq!(steps, Some(2));
+        let Some(Record::Answer(answer)) = bare.iter().find(|record| matches!(record, Record::Answer(_)))
+        else {
+            panic!("there is one")
+        };
+        assert_eq!((answer.usage.input, answer.spent.tokens, answer.end), (5, 6, TurnEnd::Stopped));
     }
 }

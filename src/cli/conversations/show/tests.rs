@@ -6,8 +6,10 @@ const NOON: u64 = 1_794_830_400_000;
 
 fn told_in(colour: bool, records: Vec<Record>) -> String {
     let mut telling = Telling::new(TimeZone::UTC, colour);
-    let told: String =
-        records.into_iter().map(|record| telling.tell(&Entry { at: Time(0), record })).collect();
+    let told: String = records
+        .into_iter()
+        .map(|record| telling.tell(&Entry { at: Time(0), record, sealed: None }))
+        .collect();
     // Less to read: the margin and the day.
     (told + &telling.finish()).replace(MARGIN, "  ").replace("2026-11-16 ", "")
 }
@@ -109,6 +111,48 @@ fn one_exchange_with_thoughts_and_tools() {
   (answered after 2.3 s; thought for 1.1 s in 2 steps; 100 tokens in, 20 out)
 ";
     assert_eq!(told(records), expected);
+}
+
+#[test]
+fn what_is_sealed_is_said_to_be() {
+    let call = ToolCall {
+        id: "c1".to_owned(),
+        name: "calculator".to_owned(),
+        arguments: Ok(serde_json::Map::new()),
+    };
+    let tool = ToolBegun {
+        message: "m1".to_owned(),
+        call,
+        request: String::new(),
+        repeatable: true,
+        at: Time(NOON),
+    };
+    let records = [
+        message("m1", None, "canary"),
+        begun("m1", "am_1"),
+        Record::ToolBegun(tool),
+        Record::ToolEnded(ToolEnded { call: "c1".to_owned(), content: "canary".to_owned(), at: Time(NOON) }),
+        thoughts(&["canary", "canary"]),
+        answer("m1", "am_1", "canary", TurnEnd::Answered),
+        vary("m1", VariationMode::Edit, Some("canary")),
+    ];
+    let mut telling = Telling::new(TimeZone::UTC, false);
+    let sealed = |record: &Record| Entry {
+        at: Time(0),
+        record: record.without_content(),
+        sealed: Some("its key is missing".to_owned()),
+    };
+    let told: String = records.iter().map(|record| telling.tell(&sealed(record))).collect();
+    let expected = "\
+12:00:01  anna: (sealed)
+  thinking: (sealed)
+  thinking: (sealed)
+  tool: (sealed) → (sealed)
+12:00:04  agent: (sealed)
+  (answered after 2.3 s; thought for 1.1 s in 2 steps; 100 tokens in, 20 out)
+12:00:05  ── branch 2: anna changes “(sealed)” to: (sealed)
+";
+    assert_eq!(told.replace(MARGIN, "  ").replace("2026-11-16 ", ""), expected);
 }
 
 #[test]

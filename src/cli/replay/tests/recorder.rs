@@ -206,7 +206,7 @@ impl Recorder {
 
     pub(super) fn exported(&self) -> Exported {
         let kept = self.saved.iter().filter(|record| !matches!(record, Record::Reserved { .. }));
-        let entries = kept.map(|record| Entry { at: Time(0), record: record.clone() });
+        let entries = kept.map(|record| Entry { at: Time(0), record: record.clone(), sealed: None });
         Exported { conversation: "room".to_owned(), entries: entries.collect() }
     }
 
