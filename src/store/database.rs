@@ -253,14 +253,13 @@ impl<D: Driver> Journal for Owned<D> {
         // Brought to its end even if nobody waits for it any more: the next one must know what became of it.
         detached(&self.shared.runtime, async move {
             let mut appends = appends.lock().await;
-            let before = *appends;
-            let quick = batch.quick(lease, before).filter(|_| !durable);
+            let quick = batch.quick(lease).filter(|_| !durable);
             if let Some(quick) = quick
                 && shared.driver.write_quickly(quick).await
             {
-                *appends += 1;
                 return Ok(());
             }
+            let before = *appends;
             let append = shared.driver.write(durable, move |connection| {
                 let batch = Arc::clone(&batch);
                 async move { records::append(connection, lease, before, &batch).await }.boxed()

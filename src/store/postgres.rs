@@ -94,13 +94,13 @@ async fn now(connection: &mut PgConnection) -> Result<i64, Fault> {
     rows.first().map_or(Err(sqlx::Error::RowNotFound.into()), |row| row.int(0))
 }
 
-/// Writes stanzas, if the conversation is ours and nothing has been written since.
+/// Writes stanzas, if the conversation is ours, and nobody can take it meanwhile.
 static QUICKLY: LazyLock<Vec<String>> = LazyLock::new(|| {
-    let statement = "WITH claimed AS (UPDATE conversations SET appends = appends + 1, updated = $1 \
-                     WHERE id = $2 AND fence = $3 AND appends = $4 RETURNING id, last_seq) \
+    let statement = "WITH ours AS (SELECT id, last_seq FROM conversations WHERE id = $2 AND fence = $3 FOR SHARE) \
                      INSERT INTO stanzas (conversation, number, audience, reasoning, seq, at, body) \
-                     SELECT claimed.id, column1, column2, column3, last_seq, $1, column4 \
-                     FROM claimed, (VALUES {ROWS}) AS stanza RETURNING number";
+                     SELECT id, column1, column2, column3, last_seq, $1, column4 \
+                     FROM ours, (VALUES {ROWS}) AS stanza \
+                     ON CONFLICT (conversation, number) DO NOTHING RETURNING number";
     let row = |first| {
         format!("(${first}::BIGINT, ${}::TEXT, ${}::BIGINT, ${}::BYTEA)", first + 1, first + 2, first + 3)
     };

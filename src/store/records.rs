@@ -118,11 +118,11 @@ impl Batch {
 
     /// The same for [`Driver::write_quickly`](super::sql::Driver::write_quickly), if it is nothing but a few stanzas: those are
     /// most of what is ever written, and somebody waits for each.
-    pub(super) fn quick(&self, lease: Lease, appends: i64) -> Option<Quick> {
+    pub(super) fn quick(&self, lease: Lease) -> Option<Quick> {
         if self.reserves() || self.entries.len() > STANZAS_AT_ONCE {
             return None;
         }
-        let mut values = values![self.at, lease.conversation, lease.fence, appends];
+        let mut values = values![self.at, lease.conversation, lease.fence];
         for entry in &self.entries {
             let Entry::Stanza(stanza) = entry else { return None };
             let reasoning = i64::from(stanza.reasoning);
@@ -210,13 +210,13 @@ pub(super) async fn append<C: Sql>(
     Ok(())
 }
 
-/// Stanzas to be written by one statement.
+/// Stanzas to be written by one statement. They are known by their numbers: whoever does not know whether they were written
+/// may write them again, and need not count.
 #[derive(Debug)]
 pub(super) struct Quick {
     /// How many: at least one and at most [`STANZAS_AT_ONCE`].
     pub(super) stanzas: usize,
-    /// First when, the conversation, the fence and the number of calls that wrote to it so far; then number, audience, whether it
-    /// is reasoning, and body of each.
+    /// First when, the conversation and the fence; then number, audience, whether it is reasoning, and body of each.
     pub(super) values: Vec<Value>,
 }
 
@@ -225,7 +225,7 @@ impl Quick {
     /// each, which `row` makes of the number of the first.
     pub(super) fn statements(statement: &str, row: fn(usize) -> String) -> Vec<String> {
         let statement = |rows: usize| {
-            let rows: Vec<_> = (0..rows).map(|index| row(5 + 4 * index)).collect();
+            let rows: Vec<_> = (0..rows).map(|index| row(4 + 4 * index)).collect();
             statement.replace("{ROWS}", &rows.join(", "))
         };
         (1..=STANZAS_AT_ONCE).map(statement).collect()

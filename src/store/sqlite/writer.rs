@@ -44,13 +44,9 @@ pub(super) enum Order {
 pub(super) trait Job: Send {
     fn run<'c>(&'c mut self, connection: &'c mut SqliteConnection) -> BoxFuture<'c, Result<(), Fault>>;
 
-    /// The same and its transaction, where that can be said in one go: each statement on its own is a way to the connection's
-    /// thread and back.
-    fn run_alone<'c>(
-        &'c mut self,
-        _connection: &'c mut SqliteConnection,
-    ) -> Option<BoxFuture<'c, Result<(), Fault>>> {
-        None
+    /// Whether it is a transaction by itself. Each statement is a way to the connection's thread and back.
+    fn is_one_statement(&self) -> bool {
+        false
     }
 
     /// The transaction of the last run was committed, or why not.
@@ -88,18 +84,14 @@ where
     }
 }
 
-/// Writes stanzas, if the conversation is ours and nothing has been written since.
-const QUICKLY: &str = "UPDATE conversations SET appends = appends + 1, updated = $1 \
-                       WHERE id = $2 AND fence = $3 AND appends = $4 RETURNING id; \
-                       INSERT INTO stanzas (conversation, number, audience, reasoning, seq, at, body) \
-                       SELECT id, column1, column2, column3, last_seq, $1, column4 \
-                       FROM conversations, (VALUES {ROWS}) WHERE id = $2 AND fence = $3 AND appends = $4 + 1 \
-                       ON CONFLICT (conversation, number) DO NOTHING";
-
-/// The same among others, and alone.
-static QUICKLY_AMONG_OTHERS: LazyLock<Vec<String>> = LazyLock::new(|| Quick::statements(QUICKLY, row));
-static QUICKLY_ALONE: LazyLock<Vec<String>> =
-    LazyLock::new(|| Quick::statements(&format!("BEGIN IMMEDIATE; {QUICKLY}; COMMIT"), row));
+/// Writes stanzas, if the conversation is ours.
+static QUICKLY: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let statement = "INSERT INTO stanzas (conversation, number, audience, reasoning, seq, at, body) \
+                     SELECT id, column1, column2, column3, last_seq, $1, column4 \
+                     FROM conversations, (VALUES {ROWS}) WHERE id = $2 AND fence = $3 \
+                     ON CONFLICT (conversation, number) DO NOTHING RETURNING number";
+    Quick::statements(statement, row)
+});
 
 fn row(first: usize) -> String {
     format!("(${first}, ${}, ${}, ${})", first + 1, first + 2, first + 3)
@@ -108,36 +100,26 @@ fn row(first: usize) -> String {
 /// Stanzas and who waits for them.
 struct QuickWork {
     quick: Quick,
-    claimed: bool,
+    written: bool,
     reply: oneshot::Sender<bool>,
-}
-
-impl QuickWork {
-    async fn write(
-        &mut self,
-        statements: &'static str,
-        connection: &mut SqliteConnection,
-    ) -> Result<(), Fault> {
-        // What was claimed is the only row that comes back.
-        self.claimed = !connection.rows(statements, self.quick.values.clone()).await?.is_empty();
-        Ok(())
-    }
 }
 
 impl Job for QuickWork {
     fn run<'c>(&'c mut self, connection: &'c mut SqliteConnection) -> BoxFuture<'c, Result<(), Fault>> {
-        self.write(&QUICKLY_AMONG_OTHERS[self.quick.stanzas - 1], connection).boxed()
+        async move {
+            let (statement, values) = (&QUICKLY[self.quick.stanzas - 1], self.quick.values.clone());
+            self.written = !connection.rows(statement, values).await?.is_empty();
+            Ok(())
+        }
+        .boxed()
     }
 
-    fn run_alone<'c>(
-        &'c mut self,
-        connection: &'c mut SqliteConnection,
-    ) -> Option<BoxFuture<'c, Result<(), Fault>>> {
-        Some(self.write(&QUICKLY_ALONE[self.quick.stanzas - 1], connection).boxed())
+    fn is_one_statement(&self) -> bool {
+        true
     }
 
     fn answer(self: Box<Self>, outcome: Result<(), StoreError>) {
-        let _ = self.reply.send(outcome.is_ok() && self.claimed);
+        let _ = self.reply.send(outcome.is_ok() && self.written);
     }
 }
 
@@ -174,7 +156,7 @@ impl Writer {
 
     pub(super) async fn write_quickly(&self, quick: Quick) -> bool {
         let (reply, replied) = oneshot::channel();
-        let job = Box::new(QuickWork { quick, claimed: false, reply });
+        let job = Box::new(QuickWork { quick, written: false, reply });
         self.orders.send(Order::Write { durable: false, job }).await.is_ok() && replied.await.unwrap_or(false)
     }
 
@@ -291,9 +273,9 @@ impl Line {
             none => none.insert(self.opening.connect().await?),
         };
         if let [(_, job)] = tasks
-            && let Some(run) = job.run_alone(connection)
+            && job.is_one_statement()
         {
-            return run.await;
+            return job.run(connection).await;
         }
         connection.run("BEGIN IMMEDIATE", values![]).await?;
         for (_, job) in tasks {
