@@ -5,7 +5,7 @@ use crate::config::{self, Config, ConfigError};
 use crate::http::{self, Health};
 use crate::model::{Demo, Endpoint, Key, Limits, OpenAi, SetupError};
 use crate::ports::{Journal, Model, StoreError};
-use crate::room::{self, Access, ByteBudget, Counts, JoinError, JoinOptions, StreamLimits};
+use crate::room::{self, Access, ByteBudget, Counts, JoinError, JoinOptions, Pace, StreamLimits};
 use crate::session::{self, End, Options, Ports};
 use crate::store::{self, Archive};
 use crate::telemetry::metrics::Metrics;
@@ -41,6 +41,7 @@ pub struct App {
     endpoints: Option<OpenAi>,
     budget: ByteBudget,
     counts: Arc<Counts>,
+    pace: Pace,
     health: watch::Sender<Health>,
 }
 
@@ -86,7 +87,8 @@ impl App {
         let ports = Ports { model, tools: Arc::new(built_in(&config.tools)), metrics: Arc::new(metrics) };
         let budget = ByteBudget::new(INCOMING_BYTES);
         let health = watch::channel(Health::Connecting).0;
-        Ok(Self { config, ports, store: OnceCell::new(), endpoints, budget, counts, health })
+        let (store, pace) = (OnceCell::new(), Pace::default());
+        Ok(Self { config, ports, store, endpoints, budget, counts, pace, health })
     }
 
     /// The configuration it was made from.
@@ -227,6 +229,7 @@ impl App {
             budget: self.budget.clone(),
             allow_anonymous: self.config.room.allow_anonymous,
             counts: Arc::clone(&self.counts),
+            pace: self.pace.clone(),
             ..JoinOptions::new(self.config.livekit.url.as_str(), access, room, &identity)
         };
         room::keep_out_what_agents_do_not_use();

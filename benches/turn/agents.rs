@@ -15,7 +15,8 @@ pub(crate) fn run() -> ExitCode {
     telemetry::start(&config.telemetry.log, telemetry::Format::Json)
         .expect("the log's filter is the default");
     tls::choose_provider();
-    let runtime = tokio::runtime::Runtime::new().expect("the system can start threads");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("the system can poll");
     runtime.block_on(host(config));
     ExitCode::SUCCESS
 }

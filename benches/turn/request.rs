@@ -2,7 +2,8 @@
 //!
 //! A client sends a message, the endpoint notes when the whole request is there; from the median of that is taken the
 //! median of a bare packet's trip and the median of a bare HTTP request with the same body, both measured in between in the
-//! same run. What is left is the agent's: reading, deciding, storing (in memory), making the prompt, handing it over.
+//! same run. What is left is the agent's: reading, deciding, storing, making the prompt, handing it over. In memory that is
+//! all its own work; in a file the message is also waited for to reach the disk, before anybody is told that it did.
 
 use crate::{
     beacon,
@@ -21,8 +22,14 @@ const FEW_ROUNDS: usize = 40;
 const BARE_EVERY: Duration = Duration::from_millis(23);
 
 pub(crate) async fn measure(report: &mut Report) {
-    progress("UserMessage → request to the model");
-    let (scene, mut visitor) = Scene::in_one_room(&Script::of_sentences(2, Duration::ZERO), &[]).await;
+    measure_with(report, "memory:", Target::AtMost(1.0)).await;
+    measure_with(report, "sqlite:sotto.db", Target::None).await;
+}
+
+async fn measure_with(report: &mut Report, store: &str, target: Target) {
+    progress(&format!("UserMessage → request to the model, with store.url = {store}"));
+    let script = Script::of_sentences(2, Duration::ZERO);
+    let (scene, mut visitor) = Scene::in_one_room(&script, &[("SOTTO_STORE_URL", store)]).await;
     let _beacon = beacon::start(&scene.server, &visitor.room(), VISITOR, BARE_EVERY);
     let client = reqwest::Client::builder().no_proxy().build().expect("a client without wishes");
     let (mut whole, mut packets, mut requests) = (Vec::new(), Vec::new(), Vec::new());
@@ -53,11 +60,12 @@ pub(crate) async fn measure(report: &mut Report) {
         requests.push(arrived - sent);
     }
     let packet = Samples::new(packets).median();
-    let mut add = |what: String, value, target| report.add(format!("request, {what}"), value, "ms", target);
+    let mut add =
+        |what: String, value, target| report.add(format!("request, {store} {what}"), value, "ms", target);
     add("a bare packet, median".to_owned(), packet, Target::None);
     let last = ROUNDS - FEW_ROUNDS;
     for (turns, rounds, target) in [
-        (format!("turns 1 to {FEW_ROUNDS}"), 0..FEW_ROUNDS, Target::AtMost(1.0)),
+        (format!("turns 1 to {FEW_ROUNDS}"), 0..FEW_ROUNDS, target),
         (format!("turns {last} to {ROUNDS}"), last..ROUNDS, Target::None),
     ] {
         let median = |times: &[Duration]| Samples::new(times[rounds.clone()].iter().copied()).median();

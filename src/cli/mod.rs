@@ -110,8 +110,11 @@ fn start_log(telemetry: &config::Telemetry) -> Result<(), TelemetryError> {
     telemetry::start(&telemetry.log, format)
 }
 
+/// On one thread: each command has one conversation at most, and a word that passes through many tasks need not wake another
+/// thread for each.
 fn run_async(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
-    tokio::runtime::Runtime::new().context("cannot start the async runtime")?.block_on(command)
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.context("cannot start the async runtime")?.block_on(command)
 }
 
 /// Something that was asked for in a way that cannot be done.

@@ -14,6 +14,7 @@
 //! | `budget` | bytes that may wait in this process |
 //! | `outgoing` | commands → packets, streams, attributes; the farewell |
 //! | `transcript` | the answer as LiveKit's front ends read it |
+//! | `pace` | how often it goes on |
 //! | `attributes` | our own attributes |
 //! | `seldom` | warnings that strangers can cause |
 //! | `counts` | what was dropped, refused or failed |
@@ -27,6 +28,7 @@ mod incoming;
 pub(crate) mod line;
 mod order;
 mod outgoing;
+mod pace;
 mod seldom;
 mod senders;
 /// Also for the client, whose agents send large envelopes the same way.
@@ -35,6 +37,7 @@ mod transcript;
 
 pub use budget::ByteBudget;
 pub use counts::{Count, Counts};
+pub use pace::Pace;
 
 use crate::address;
 use crate::ports::Room;
@@ -93,6 +96,8 @@ pub struct JoinOptions {
     pub single_peer_connection: bool,
     /// Where to count what goes wrong.
     pub counts: Arc<Counts>,
+    /// How often transcripts go on, over all rooms that share it.
+    pub pace: Pace,
 }
 
 impl JoinOptions {
@@ -117,6 +122,7 @@ impl JoinOptions {
             allow_anonymous: false,
             single_peer_connection: true,
             counts: Arc::default(),
+            pace: Pace::default(),
         }
     }
 }
@@ -227,6 +233,7 @@ pub async fn join(options: JoinOptions) -> Result<Room, JoinError> {
         commands: asked,
         topic: options.topic.clone(),
         counts: options.counts.clone(),
+        pace: options.pace,
         connection,
     };
     let rules = Rules {

@@ -6,17 +6,19 @@
 
 use super::attributes;
 use super::counts::Counts;
+use super::pace::Pace;
 use super::transcript::Transcripts;
 use super::{ENVELOPE_TOPIC, STATE_ATTRIBUTE};
 use crate::ports::RoomCommand;
 use livekit::prelude::{DataPacket, DataPacketKind, ParticipantIdentity};
-use livekit::{Room, RoomError, SendByteOptions};
+use livekit::{Room, RoomError, SendByteOptions, StreamResult};
 use sotto_core::engine::event::{AgentState, Recipients, Transcript};
 use std::collections::{HashMap, VecDeque};
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// Envelopes up to this size go as one packet; other clients may not take larger ones.
 const LARGEST_PACKET: usize = 15_000;
@@ -33,6 +35,7 @@ pub(super) struct Outgoing {
     pub(super) commands: mpsc::Receiver<RoomCommand>,
     pub(super) topic: Option<String>,
     pub(super) counts: Arc<Counts>,
+    pub(super) pace: Pace,
     /// Changes with each new connection; closed when the room is over.
     pub(super) connection: watch::Receiver<u64>,
 }
@@ -54,14 +57,19 @@ impl Outgoing {
     }
 
     async fn work(&mut self, state: watch::Sender<AgentState>) {
-        let mut transcripts = Transcripts::default();
+        let mut transcripts = Transcripts::new(self.pace.clone());
         let mut waiting = VecDeque::new();
         let mut connection = self.connection.clone();
         connection.mark_changed();
         loop {
             if waiting.is_empty() {
-                let Some(command) = self.commands.recv().await else { return };
-                waiting.push_back(command);
+                tokio::select! {
+                    command = self.commands.recv() => match command {
+                        Some(command) => waiting.push_back(command),
+                        None => return,
+                    },
+                    now = at(transcripts.due()) => self.heard(transcripts.write_due(now).await),
+                }
                 self.look_ahead(&mut waiting);
             }
             if connection.has_changed().unwrap_or(false) {
@@ -72,14 +80,18 @@ impl Outgoing {
                 Some(RoomCommand::Send { to, bytes }) => self.send(to, bytes).await,
                 Some(RoomCommand::State(new)) => drop(state.send(new)),
                 Some(RoomCommand::Transcript(piece)) => {
-                    if let Err(error) = transcripts.write(&self.room.local_participant(), piece).await {
-                        self.counts.failed_transcripts.add_one();
-                        tracing::warn!("a part of the transcript could not be sent: {error}");
-                    }
+                    self.heard(transcripts.write(&self.room.local_participant(), piece).await);
                 }
                 Some(RoomCommand::Leave) => return,
                 None => {}
             }
+        }
+    }
+
+    fn heard(&self, written: StreamResult<()>) {
+        if let Err(error) = written {
+            self.counts.failed_transcripts.add_one();
+            tracing::warn!("a part of the transcript could not be sent: {error}");
         }
     }
 
@@ -146,6 +158,13 @@ impl Outgoing {
         // It cannot fail; the SDK only says that it could.
         let _ = participant.set_data_channel_buffered_amount_low_threshold(bytes, DataPacketKind::Reliable);
     }
+}
+
+/// That moment, when it comes; never, if there is none.
+async fn at(moment: Option<Instant>) -> Instant {
+    let Some(moment) = moment else { return pending().await };
+    sleep_until(moment).await;
+    moment
 }
 
 /// Joins a piece of a transcript to the one before it; gives it back if they are not neighbours.

@@ -46,6 +46,9 @@ pub(super) struct Keeping {
     journal: Box<dyn Journal>,
     metrics: Arc<Metrics>,
     tasks: VecDeque<Task>,
+    /// How many there have ever been, and how many of them are over.
+    asked: u64,
+    over: u64,
     doing: Doing,
     /// How long to wait after the next failure; `None` while all is well.
     pause: Option<Duration>,
@@ -53,7 +56,8 @@ pub(super) struct Keeping {
 
 impl Keeping {
     pub(super) fn new(conversation: String, journal: Box<dyn Journal>, metrics: Arc<Metrics>) -> Self {
-        Self { conversation, journal, metrics, tasks: VecDeque::new(), doing: Doing::Nothing, pause: None }
+        let (tasks, doing) = (VecDeque::new(), Doing::Nothing);
+        Self { conversation, journal, metrics, tasks, asked: 0, over: 0, doing, pause: None }
     }
 
     pub(super) fn journal(&self) -> &dyn Journal {
@@ -66,7 +70,18 @@ impl Keeping {
     }
 
     pub(super) fn push(&mut self, task: Task) {
+        self.asked += 1;
         self.tasks.push_back(task);
+    }
+
+    /// How many things it was ever asked for.
+    pub(super) fn asked(&self) -> u64 {
+        self.asked
+    }
+
+    /// How many of them, from the first on, are over.
+    pub(super) fn over(&self) -> u64 {
+        self.over
     }
 
     /// Begins with what waits, unless something is being done. What is done at once is returned: nothing need wait for a
@@ -119,6 +134,7 @@ impl Keeping {
                 let ticket = *ticket;
                 let result = done.await;
                 self.doing = Doing::Nothing;
+                self.over += 1;
                 let page = match result {
                     Ok(page) => Some(page),
                     Err(StoreError::Lost) => return Err(Lost),
@@ -148,6 +164,7 @@ impl Keeping {
         if self.pause.take().is_some() {
             info!(conversation = self.conversation, "the store takes everything again");
         }
+        self.over += batch.len() as u64;
         let ticket = |task| match task {
             Task::Save { ticket, .. } => ticket,
             Task::Read { .. } => None,
@@ -163,6 +180,7 @@ impl Keeping {
         let (refused, again): (Vec<Task>, Vec<Task>) = batch
             .into_iter()
             .partition(|task| matches!(task, Task::Save { record, .. } if record.may_fail()));
+        self.over += refused.len() as u64;
         for task in again.into_iter().rev() {
             self.tasks.push_front(task);
         }
@@ -192,6 +210,7 @@ impl Keeping {
         }
         self.tasks.clear();
         self.doing = Doing::Nothing;
+        self.over = self.asked;
         Ok(())
     }
 }

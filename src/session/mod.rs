@@ -11,6 +11,7 @@ mod failpoint;
 mod keeping;
 #[cfg(test)]
 mod tests;
+mod waiting;
 mod work;
 
 use crate::ports::{Journal, Model, Room, RoomCommand, RoomEvent, StoreError, Tools};
@@ -18,18 +19,18 @@ use crate::telemetry::metrics::Metrics;
 use clock::Clock;
 use keeping::{Keeping, Lost, Task};
 use sotto_core::engine::Engine;
-use sotto_core::engine::event::{Input, Output, Participant, TurnReport};
+use sotto_core::engine::event::{Input, Output, Participant, Transcript, TurnReport};
 use sotto_core::engine::record::{self, Record};
 use sotto_core::engine::settings::Settings;
 use sotto_core::wire::{self, Malformed};
 use std::collections::{BTreeMap, VecDeque};
-use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, timeout};
 use tracing::{error, info, info_span, warn};
+use waiting::{asked_to_leave, sleep_or_never, time_to_go};
 use work::Work;
 
 /// How long to wait for a store that cannot say what it knows.
@@ -110,6 +111,7 @@ pub async fn run(
         present,
         keeping,
         outputs: VecDeque::new(),
+        transcript: VecDeque::new(),
     };
     session.handle(Input::Wake);
     let end = session.run(incoming, shutdown).await;
@@ -176,6 +178,8 @@ struct Session {
     keeping: Keeping,
     /// What is to be done, in order, besides storing.
     outputs: VecDeque<Output>,
+    /// Pieces of the transcript, in order, each with what is to be stored before it is sent.
+    transcript: VecDeque<(u64, Transcript)>,
 }
 
 impl Session {
@@ -311,6 +315,7 @@ impl Session {
             error!(conversation = self.room.name, "the engine panicked; another takes the conversation up");
             self.broken = true;
             self.outputs.clear();
+            self.transcript.clear();
             self.work.cancel_all();
         }
     }
@@ -340,7 +345,8 @@ impl Session {
     }
 
     /// Does what the engine says. What is to be stored goes first, all of what one input brought about together; the rest
-    /// waits for it where it must.
+    /// waits for it where it must. So does a piece of the transcript: the sentence that it completes is to be there as soon as
+    /// can be, and not to wait behind it.
     async fn perform(&mut self) -> Result<(), Gone> {
         loop {
             while let Some(output) = self.engine.poll() {
@@ -354,12 +360,16 @@ impl Session {
                     Output::Replay { ticket, after, until, most } => {
                         self.keeping.push(Task::Read { ticket, after, until, most });
                     }
+                    Output::Transcript(piece) => self.transcript.push_back((u64::MAX, piece)),
                     other => self.outputs.push_back(other),
                 }
             }
+            for (after, _) in &mut self.transcript {
+                *after = self.keeping.asked().min(*after);
+            }
             let at_once = self.keeping.begin().map_err(|Lost| Gone::Conversation)?;
             if at_once.is_empty() && self.outputs.is_empty() {
-                return Ok(());
+                return self.transcribe().await;
             }
             self.handle_all(at_once);
             while !self.outputs.is_empty() {
@@ -376,12 +386,22 @@ impl Session {
         }
     }
 
+    /// Goes on with the transcript as far as it may.
+    async fn transcribe(&mut self) -> Result<(), Gone> {
+        while self.transcript.front().is_some_and(|(after, _)| *after <= self.keeping.over()) {
+            let permit = self.room.commands.clone().reserve_owned().await.map_err(|_| Gone::Room)?;
+            if let Some((_, piece)) = self.transcript.pop_front() {
+                permit.send(RoomCommand::Transcript(piece));
+            }
+        }
+        Ok(())
+    }
+
     /// Does one thing, unless it is for the room to do: then returns that.
     fn perform_one(&mut self, output: Output) -> Option<RoomCommand> {
         match output {
             Output::Send { to, bytes } => return Some(RoomCommand::Send { to, bytes }),
             Output::State(state) => return Some(RoomCommand::State(state)),
-            Output::Transcript(transcript) => return Some(RoomCommand::Transcript(transcript)),
             Output::Generate { request, prompt } => self.work.generate(request, prompt),
             Output::RunTool { run, name, arguments, timeout } => {
                 self.work.run_tool(run, name, arguments, timeout);
@@ -391,7 +411,7 @@ impl Session {
             Output::Count { what, times } => self.ports.metrics.count(what, times),
             Output::TurnEnded(report) => self.report(&report),
             // Met by the caller.
-            Output::Save { .. } | Output::Replay { .. } => {}
+            Output::Save { .. } | Output::Replay { .. } | Output::Transcript(_) => {}
         }
         None
     }
@@ -465,30 +485,5 @@ impl Session {
         let _ = self.room.commands.send(RoomCommand::Leave).await;
         // What is still to be sent is sent by the room; it closes when it is done. Nobody listens any more.
         while self.room.events.recv().await.is_some() {}
-    }
-}
-
-async fn sleep_or_never(until: Option<Instant>) {
-    match until {
-        Some(until) => sleep_until(until).await,
-        None => pending().await,
-    }
-}
-
-/// Ready when a shutdown was asked for and its time is over.
-async fn time_to_go(shutdown: &mut watch::Receiver<bool>, leave_by: Option<Instant>, drain: Duration) {
-    let leave_by = if let Some(leave_by) = leave_by {
-        leave_by
-    } else {
-        asked_to_leave(shutdown).await;
-        Instant::now() + drain
-    };
-    sleep_until(leave_by).await;
-}
-
-async fn asked_to_leave(shutdown: &mut watch::Receiver<bool>) {
-    // Whoever could ask is gone: nobody will.
-    if shutdown.wait_for(|leave| *leave).await.is_err() {
-        pending::<()>().await;
     }
 }

@@ -27,8 +27,8 @@ pub trait Archive: Store {
     /// that name. Reads as it goes, so that a long one does not fill the memory.
     fn entries(&self, conversation: &str) -> BoxStream<'static, Result<Entry, StoreError>>;
 
-    /// Deletes a conversation that nobody has open; false if there was none.
-    fn delete(&self, conversation: &str) -> BoxFuture<'static, Result<bool, StoreError>>;
+    /// Deletes a conversation that nobody has open.
+    fn delete(&self, conversation: &str) -> BoxFuture<'static, Result<Deleted, StoreError>>;
 
     /// Looks the whole store over; that may take its time.
     fn check(&self) -> BoxFuture<'static, Result<Report, StoreError>>;
@@ -43,6 +43,17 @@ pub trait Archive: Store {
     /// To be called before the process ends, after the last journal was dropped: others may have the conversations at once.
     /// Without it they wait until it is certain that this process is gone.
     fn close(&self) -> BoxFuture<'static, ()>;
+}
+
+/// What became of a conversation that was to be deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deleted {
+    /// There was none of that name.
+    Nothing,
+    /// It is deleted; the database's files may still hold what was said, until it overwrites that.
+    FromTables,
+    /// It is deleted and overwritten.
+    FromDisk,
 }
 
 /// A conversation in a list.

@@ -1,6 +1,6 @@
 //! The port over a database: who has what in this process, journals, and what runs in the background.
 
-use super::archive::{self, Archive, Entry, Report, Summary};
+use super::archive::{self, Archive, Deleted, Entry, Report, Summary};
 use super::keys::{Keys, Seal};
 use super::process::Process;
 use super::records::{self, Batch, Lease};
@@ -102,15 +102,14 @@ impl<D: Driver> Archive for Database<D> {
         archive::entries(Arc::clone(&self.shared), conversation.to_owned())
     }
 
-    fn delete(&self, conversation: &str) -> BoxFuture<'static, Result<bool, StoreError>> {
+    fn delete(&self, conversation: &str) -> BoxFuture<'static, Result<Deleted, StoreError>> {
         let (shared, name) = (Arc::clone(&self.shared), conversation.to_owned());
         self.detached(async move {
             if !archive::exists(&shared, &name).await? {
-                return Ok(false);
+                return Ok(Deleted::Nothing);
             }
             shared.delete(name).await?;
-            shared.driver.erase().await?;
-            Ok(true)
+            Ok(if shared.driver.erase().await? { Deleted::FromDisk } else { Deleted::FromTables })
         })
     }
 
@@ -255,6 +254,13 @@ impl<D: Driver> Journal for Owned<D> {
         detached(&self.shared.runtime, async move {
             let mut appends = appends.lock().await;
             let before = *appends;
+            let quick = batch.quick(lease, before).filter(|_| !durable);
+            if let Some(quick) = quick
+                && shared.driver.write_quickly(quick).await
+            {
+                *appends += 1;
+                return Ok(());
+            }
             let append = shared.driver.write(durable, move |connection| {
                 let batch = Arc::clone(&batch);
                 async move { records::append(connection, lease, before, &batch).await }.boxed()

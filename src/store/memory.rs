@@ -1,6 +1,6 @@
 //! Keeps the newest of each conversation in memory: for trying things out, and for tests.
 
-use super::archive::{Archive, Entry, Report, Summary};
+use super::archive::{Archive, Deleted, Entry, Report, Summary};
 use super::history::{BLOCK, PAGE_BYTES};
 use super::rekey::Rekeyed;
 use crate::ports::{Journal, Store, StoreError};
@@ -284,14 +284,17 @@ impl Archive for Memory {
         stream::iter(entries.into_iter().map(Ok)).boxed()
     }
 
-    fn delete(&self, conversation: &str) -> BoxFuture<'static, Result<bool, StoreError>> {
+    fn delete(&self, conversation: &str) -> BoxFuture<'static, Result<Deleted, StoreError>> {
         let mut conversations = Memory::conversations(self);
         let result = match conversations.get(conversation) {
-            None => Ok(false),
+            None => Ok(Deleted::Nothing),
             Some(kept) if kept.held => {
                 Err(StoreError::Held("the conversation is held by this process already".to_owned()))
             }
-            Some(_) => Ok(conversations.remove(conversation).is_some()),
+            Some(_) => {
+                conversations.remove(conversation);
+                Ok(Deleted::FromDisk)
+            }
         };
         ready(result).boxed()
     }

@@ -30,7 +30,7 @@ mod sealed;
 mod sql;
 pub mod sqlite;
 
-pub use archive::{Archive, Entry, Report, Summary};
+pub use archive::{Archive, Deleted, Entry, Report, Summary};
 pub use rekey::Rekeyed;
 pub use seal::{BadKey, MasterKeys};
 

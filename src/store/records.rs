@@ -3,7 +3,7 @@
 use super::KeptReasoning;
 use super::keys::Seal;
 use super::seal::Place;
-use super::sql::{Fault, Sql, values};
+use super::sql::{Fault, Sql, Value, values};
 use crate::ports::StoreError;
 use sotto_core::engine::people::Audience;
 use sotto_core::engine::record::{Answer, Record};
@@ -116,6 +116,21 @@ impl Batch {
         self.entries.is_empty() && self.reserved == 0
     }
 
+    /// The same for [`Driver::write_quickly`](super::sql::Driver::write_quickly), if it is nothing but a few stanzas: those are
+    /// most of what is ever written, and somebody waits for each.
+    pub(super) fn quick(&self, lease: Lease, appends: i64) -> Option<Quick> {
+        if self.reserves() || self.entries.len() > STANZAS_AT_ONCE {
+            return None;
+        }
+        let mut values = values![self.at, lease.conversation, lease.fence, appends];
+        for entry in &self.entries {
+            let Entry::Stanza(stanza) = entry else { return None };
+            let reasoning = i64::from(stanza.reasoning);
+            values.extend(values![stanza.number, &stanza.audience[..], reasoning, &stanza.body[..]]);
+        }
+        Some(Quick { stanzas: self.entries.len(), values })
+    }
+
     /// Numbers are reserved: whatever the caller says, that must survive a loss of power.
     pub(super) fn reserves(&self) -> bool {
         self.reserved != 0
@@ -193,6 +208,28 @@ pub(super) async fn append<C: Sql>(
         writing.stanzas(chunk).await?;
     }
     Ok(())
+}
+
+/// Stanzas to be written by one statement.
+#[derive(Debug)]
+pub(super) struct Quick {
+    /// How many: at least one and at most [`STANZAS_AT_ONCE`].
+    pub(super) stanzas: usize,
+    /// First when, the conversation, the fence and the number of calls that wrote to it so far; then number, audience, whether it
+    /// is reasoning, and body of each.
+    pub(super) values: Vec<Value>,
+}
+
+impl Quick {
+    /// The statements that write one stanza, two, and so on: `statement` with, in the place of `{ROWS}`, a row of parameters for
+    /// each, which `row` makes of the number of the first.
+    pub(super) fn statements(statement: &str, row: fn(usize) -> String) -> Vec<String> {
+        let statement = |rows: usize| {
+            let rows: Vec<_> = (0..rows).map(|index| row(5 + 4 * index)).collect();
+            statement.replace("{ROWS}", &rows.join(", "))
+        };
+        (1..=STANZAS_AT_ONCE).map(statement).collect()
+    }
 }
 
 /// How many stanzas one statement writes: each statement is a way to the database and back.

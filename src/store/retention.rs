@@ -34,7 +34,7 @@ pub(super) async fn tidy<D: Driver>(shared: &Arc<Shared<D>>, when: When) -> Resu
     let erased = erase_reasoning(&shared.driver, &shared.settings).await?;
     let deleted = delete_old(shared).await?;
     shared.driver.write(false, |connection| lease::forget(connection).boxed()).await?;
-    if dropped || erased || deleted {
+    if dropped || erased || deleted || when == When::Now {
         shared.driver.erase().await?;
     }
     Ok(())

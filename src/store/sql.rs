@@ -1,6 +1,7 @@
 //! What is asked of a connection and of a database, so that everything above is written once: both drivers understand
 //! the same SQL with `$1`, `$2` … as parameters, and all values are whole numbers, texts or bytes.
 
+use super::records::Quick;
 use crate::ports::StoreError;
 use futures_util::future::BoxFuture;
 use sqlx::{TypeInfo as _, ValueRef as _};
@@ -156,14 +157,18 @@ pub(super) trait Driver: Send + Sync + 'static {
         T: Send + 'static,
         W: for<'c> Fn(&'c mut Self::Connection) -> BoxFuture<'c, Result<T, Fault>> + Send + Sync + 'static;
 
+    /// Writes stanzas in one way to the database and back, as one transaction that does not wait for the disk. False: it was not
+    /// done, or nobody knows; [`write`](Self::write) finds out.
+    fn write_quickly(&self, quick: Quick) -> impl Future<Output = bool> + Send;
+
     /// Runs work that only reads.
     fn read<T, W>(&self, work: W) -> impl Future<Output = Result<T, StoreError>> + Send
     where
         T: Send + 'static,
         W: for<'c> FnOnce(&'c mut Self::Connection) -> BoxFuture<'c, Result<T, Fault>> + Send;
 
-    /// Called after something was deleted: what is deleted shall be gone from the disk as well.
-    fn erase(&self) -> impl Future<Output = Result<(), StoreError>> + Send;
+    /// Called after something was deleted: what is deleted shall be gone from the disk as well. Whether it is.
+    fn erase(&self) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
     /// Looks for damage: what is wrong, and how large it all is, in bytes.
     fn inspect(&self) -> impl Future<Output = Result<(Vec<String>, u64), StoreError>> + Send;

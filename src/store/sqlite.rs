@@ -5,12 +5,14 @@
 //!
 //! The keys of sealed conversations are in a file of their own beside it, `keys` in SQL, which every connection has open.
 
+mod syncing;
 mod trouble;
 mod writer;
 
 use super::archive::Archive;
 use super::database::Database;
 use super::process::Process;
+use super::records::Quick;
 use super::schema::{self, Dialect};
 use super::sql::{Driver, Fault, Sql, speaks_sql, values};
 use super::{Settings, database};
@@ -25,12 +27,14 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use syncing::LogOf;
 use tokio::time::sleep;
 use trouble::Trouble;
-use writer::Writer;
+use writer::{PATIENCE, Writer};
 
-/// How long another process that writes is waited for.
-const BUSY: Duration = Duration::from_secs(5);
+/// How long those who read are waited for when something was deleted, and how often they are asked.
+const ERASING: Duration = Duration::from_secs(5);
+const ASKING: Duration = Duration::from_millis(100);
 /// How long others that start at the same time are waited for.
 const START: Duration = Duration::from_secs(20);
 /// Connections for reading.
@@ -64,7 +68,8 @@ pub async fn open(path: &Path, settings: Settings, process: Process) -> Result<A
     };
     let readers = opening.readers();
     let keys = opening.keys.clone();
-    let writer = Writer::start(writer, opening, trouble.clone());
+    let log = LogOf::new(path).map_err(|error| trouble.with_file(&error))?;
+    let writer = Writer::start(writer, opening, trouble.clone(), log);
     let driver = Sqlite { path: path.to_owned(), keys, writer, readers, trouble };
     Ok(Arc::new(Database::begin(driver, settings, process).await?))
 }
@@ -89,7 +94,7 @@ fn options(path: &Path) -> SqliteConnectOptions {
         .filename(path)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Normal)
-        .busy_timeout(BUSY)
+        .busy_timeout(PATIENCE)
         .pragma("secure_delete", "ON")
         .disable_statement_logging()
 }
@@ -179,6 +184,10 @@ impl Driver for Sqlite {
         self.writer.write(durable, work).await
     }
 
+    async fn write_quickly(&self, quick: Quick) -> bool {
+        self.writer.write_quickly(quick).await
+    }
+
     async fn read<T, W>(&self, work: W) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -190,8 +199,15 @@ impl Driver for Sqlite {
     }
 
     /// What was deleted is overwritten in the file as soon as the log is written back to it, and the log is emptied.
-    async fn erase(&self) -> Result<(), StoreError> {
-        self.writer.checkpoint().await
+    async fn erase(&self) -> Result<bool, StoreError> {
+        let began = Instant::now();
+        while !self.writer.checkpoint().await? {
+            if began.elapsed() > ERASING {
+                return Ok(false);
+            }
+            sleep(ASKING).await;
+        }
+        Ok(true)
     }
 
     async fn inspect(&self) -> Result<(Vec<String>, u64), StoreError> {

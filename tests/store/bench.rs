@@ -116,6 +116,14 @@ impl Bench {
         sqlx::query_scalar(select).fetch_one(&mut connection).await.expect("the statement is sound")
     }
 
+    /// Someone who reads the file of SQLite and has not ended: dropped, it has.
+    pub(crate) async fn reader(&self) -> sqlx::SqliteConnection {
+        let url = format!("sqlite:{}", self.file().display());
+        let mut connection = sqlx::SqliteConnection::connect(&url).await.expect("the file is there");
+        connection.execute("BEGIN; SELECT count(*) FROM records").await.expect("the statement is sound");
+        connection
+    }
+
     /// Runs a statement behind the store's back.
     pub(crate) async fn run(&self, statement: &'static str) {
         match &self.place {

@@ -3,6 +3,7 @@
 use crate::bench::{Bench, answer, joined, journal, kept, message, stanza};
 use futures_util::TryStreamExt;
 use sotto::ports::StoreError;
+use sotto::store::Deleted;
 
 pub(crate) async fn conversations_are_listed_shown_and_deleted(bench: Bench) {
     let store = bench.open().await;
@@ -18,8 +19,8 @@ pub(crate) async fn conversations_are_listed_shown_and_deleted(bench: Bench) {
     assert_eq!((a.participants, a.messages, a.records, a.stanzas, a.open), (1, 2, 3, 1, 1));
     assert!(a.created <= a.updated);
 
-    assert_eq!(store.delete("a").await, Ok(true));
-    assert_eq!(store.delete("a").await, Ok(false));
+    assert!(matches!(store.delete("a").await, Ok(Deleted::FromDisk | Deleted::FromTables)));
+    assert_eq!(store.delete("a").await, Ok(Deleted::Nothing));
     assert_eq!(list().await, summaries[1..]);
     assert!(kept(&store, "a").await.is_empty());
     assert_eq!(kept(&store, "b").await.len(), 5);

@@ -3,7 +3,7 @@
 use crate::cli::UsageError;
 use crate::config::StoreUrl;
 use crate::ports::StoreError;
-use crate::store::Archive;
+use crate::store::{Archive, Deleted};
 use anyhow::bail;
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
@@ -33,8 +33,10 @@ pub(super) async fn run(
         bail!("nothing was deleted");
     }
     match archive.delete(name).await {
-        Ok(true) => Ok(write!(std::io::stdout(), "{}", farewell(name, place))?),
-        Ok(false) => bail!("someone else has just deleted {name:?}"),
+        Ok(done @ (Deleted::FromTables | Deleted::FromDisk)) => {
+            Ok(write!(std::io::stdout(), "{}", farewell(name, place, done))?)
+        }
+        Ok(Deleted::Nothing) => bail!("someone else has just deleted {name:?}"),
         Err(StoreError::Held(by)) => {
             bail!("{name:?} was not deleted: {by}. Stop that agent, or let it leave the room, and try again")
         }
@@ -56,13 +58,18 @@ fn is_meant(name: &str) -> anyhow::Result<bool> {
 }
 
 /// What was done, and what could not be.
-fn farewell(name: &str, place: &StoreUrl) -> String {
-    let (done, left) = match place {
-        StoreUrl::Postgres(_) => (
+fn farewell(name: &str, place: &StoreUrl, done: Deleted) -> String {
+    let (done, left) = match (place, done) {
+        (StoreUrl::Postgres(_), _) => (
             "from the database",
             "- PostgreSQL's files until it vacuums, its write-ahead log and archives of that, and replicas that lag behind;\n",
         ),
-        StoreUrl::Sqlite(_) | StoreUrl::Memory => (
+        (StoreUrl::Sqlite(_), Deleted::FromTables) => (
+            "from the store",
+            "- the store's own log, because another program reads the store just now: run `sotto store tidy` later;\n\
+             - snapshots of the file system, and blocks that a disk has put aside;\n",
+        ),
+        (StoreUrl::Sqlite(_) | StoreUrl::Memory, _) => (
             "from the store, and overwritten in its file and its log",
             "- snapshots of the file system, and blocks that a disk has put aside;\n",
         ),
@@ -82,15 +89,17 @@ mod tests {
 
     #[test]
     fn says_what_each_kind_of_store_leaves_behind() {
-        let sqlite = farewell("a\x1b", &StoreUrl::Sqlite("a.db".into()));
+        let sqlite = farewell("a\x1b", &StoreUrl::Sqlite("a.db".into()), Deleted::FromDisk);
         assert!(sqlite.starts_with("deleted \"a\\u{1b}\" from the store"), "{sqlite}");
         assert!(sqlite.contains("backups") && !sqlite.contains("PostgreSQL"), "{sqlite}");
+        let busy = farewell("a", &StoreUrl::Sqlite("a.db".into()), Deleted::FromTables);
+        assert!(busy.contains("store tidy") && !busy.contains("overwritten"), "{busy}");
         let config = crate::config::Config::load_from(
             None,
             "/nonexistent".as_ref(),
             &[("SOTTO_STORE_URL", "postgres://u:canary@h/d")].into_iter().collect(),
         );
-        let postgres = farewell("a", &config.expect("good").store.url);
+        let postgres = farewell("a", &config.expect("good").store.url, Deleted::FromTables);
         assert!(postgres.contains("write-ahead log") && !postgres.contains("canary"), "{postgres}");
     }
 }

@@ -1,10 +1,12 @@
 //! What only SQLite does, seen from inside.
 
+use super::syncing::Log;
 use super::*;
 use sqlx::Executor;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tempfile::TempDir;
 
-async fn driver(directory: &TempDir) -> Sqlite {
+async fn driver(directory: &TempDir, log: impl Log) -> Sqlite {
     let path = directory.path().join("sotto.db");
     create(&path).expect("a new file");
     let keys = beside(&path, "-keys");
@@ -13,24 +15,44 @@ async fn driver(directory: &TempDir) -> Sqlite {
         (Opening { options: options(&path), keys: Some(keys.clone()) }, Trouble::new(&path));
     let connection = start(&opening).await.expect("a new file");
     let readers = opening.readers();
-    let writer = Writer::start(connection, opening, trouble.clone());
+    let writer = Writer::start(connection, opening, trouble.clone(), log);
     Sqlite { writer, path, keys: Some(keys), readers, trouble }
+}
+
+/// Counts how often it is synced, and fails when told to.
+#[derive(Clone, Default)]
+struct CountingLog(Arc<(AtomicUsize, AtomicBool)>);
+
+impl Log for CountingLog {
+    fn sync(&self) -> std::io::Result<()> {
+        self.0.0.fetch_add(1, Ordering::SeqCst);
+        if self.0.1.load(Ordering::SeqCst) { Err(std::io::Error::other("the disk is ill")) } else { Ok(()) }
+    }
+}
+
+async fn write(driver: &Sqlite, durable: bool) {
+    let write = driver.write(durable, |connection| {
+        Box::pin(async move {
+            connection
+                .run(
+                    "INSERT INTO open (conversation, message, seq) SELECT 1, '', count(*) FROM open",
+                    values![],
+                )
+                .await
+        })
+    });
+    assert_eq!(write.await, Ok(1));
 }
 
 /// The disk is waited for where that is asked for, and nowhere else.
 #[tokio::test]
 async fn only_what_must_survive_a_loss_of_power_waits_for_the_disk() {
     let directory = TempDir::new().expect("a directory");
-    let driver = driver(&directory).await;
-    for durable in [false, true, true, false] {
-        let synchronous = driver.write(durable, |connection| {
-            Box::pin(async move {
-                let rows = connection.rows("PRAGMA synchronous", values![]).await?;
-                rows.first().map_or(Ok(-1), |row| row.int(0))
-            })
-        });
-        // 1 is NORMAL: the log is not synced; 2 is FULL: it is, with each commit.
-        assert_eq!(synchronous.await, Ok(if durable { 2 } else { 1 }));
+    let log = CountingLog::default();
+    let driver = driver(&directory, log.clone()).await;
+    for (durable, synced) in [(false, 0), (true, 1), (true, 2), (false, 2)] {
+        write(&driver, durable).await;
+        assert_eq!(log.0.0.load(Ordering::SeqCst), synced);
     }
 }
 
@@ -38,7 +60,7 @@ async fn only_what_must_survive_a_loss_of_power_waits_for_the_disk() {
 #[tokio::test]
 async fn whatever_happens_to_a_key_waits_for_the_disk() {
     let directory = TempDir::new().expect("a directory");
-    let driver = driver(&directory).await;
+    let driver = driver(&directory, CountingLog::default()).await;
     for durable in [false, true, false] {
         let pragmas = driver.write(durable, |connection| {
             Box::pin(async move {
@@ -55,11 +77,37 @@ async fn whatever_happens_to_a_key_waits_for_the_disk() {
     }
 }
 
+/// What was committed cannot be taken back: it is brought to the disk on another way.
+#[tokio::test]
+async fn a_log_that_cannot_be_synced_is_written_back_instead() {
+    let directory = TempDir::new().expect("a directory");
+    let log = CountingLog::default();
+    let driver = driver(&directory, log.clone()).await;
+    let size = || std::fs::metadata(directory.path().join("sotto.db-wal")).expect("it is there").len();
+    log.0.1.store(true, Ordering::SeqCst);
+    write(&driver, true).await;
+    assert_eq!(size(), 0, "the log was written back");
+    log.0.1.store(false, Ordering::SeqCst);
+    write(&driver, true).await;
+    assert!(size() > 0);
+}
+
+/// The real one.
+#[tokio::test]
+async fn the_log_of_a_database_can_be_synced_and_a_missing_one_is_told() {
+    let directory = TempDir::new().expect("a directory");
+    let driver = driver(&directory, CountingLog::default()).await;
+    write(&driver, true).await;
+    LogOf::new(&driver.path).and_then(|log| log.sync()).expect("it is there");
+    let elsewhere = LogOf::new(&directory.path().join("other.db")).expect("the directory is there");
+    assert_eq!(elsewhere.sync().map_err(|error| error.kind()), Err(std::io::ErrorKind::NotFound));
+}
+
 /// Errors as SQLite really gives them.
 #[tokio::test]
 async fn a_full_disk_and_a_read_only_file_are_told_as_such() {
     let directory = TempDir::new().expect("a directory");
-    let driver = driver(&directory).await;
+    let driver = driver(&directory, CountingLog::default()).await;
     let too_much = driver.write(true, |connection| {
         Box::pin(async move {
             // As much as if the disk had no more room for this file.

@@ -1,20 +1,26 @@
 //! The one that writes: takes all that waits into one transaction, and answers when it is committed.
 //!
-//! What need not survive a loss of power goes first, in a transaction that does not wait for the disk; what must comes
-//! after it, in one that does, and takes the other with it.
+//! No transaction waits for the disk. What must survive a loss of power is committed like all else and answered when the
+//! log was [synced](super::syncing) after that; meanwhile others go on being written.
 
 use super::Opening;
+use super::syncing::{Log, Syncing};
 use super::trouble::Trouble;
 use crate::ports::StoreError;
+use crate::store::records::Quick;
 use crate::store::sql::{Fault, Sql, values};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use sqlx::{Connection, SqliteConnection};
+use std::sync::LazyLock;
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
-use tracing::warn;
 
 /// What may wait; who comes then waits for a place.
 const WAITING: usize = 1_024;
+/// How long another process that writes is waited for.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENT: &str = "PRAGMA busy_timeout = 5000";
 /// What goes into one transaction.
 const MAX_GROUP: usize = 256;
 
@@ -24,19 +30,28 @@ pub(super) struct Writer {
     orders: mpsc::Sender<Order>,
 }
 
-enum Order {
+pub(super) enum Order {
     Write {
         durable: bool,
         job: Box<dyn Job>,
     },
-    /// Write the log back and empty it.
-    Checkpoint(oneshot::Sender<Result<(), StoreError>>),
+    /// Write the log back to the file, sync that, and empty it; false if somebody who reads does not let us.
+    Checkpoint(oneshot::Sender<Result<bool, StoreError>>),
     Close(oneshot::Sender<()>),
 }
 
 /// Work and who waits for it.
-trait Job: Send {
+pub(super) trait Job: Send {
     fn run<'c>(&'c mut self, connection: &'c mut SqliteConnection) -> BoxFuture<'c, Result<(), Fault>>;
+
+    /// The same and its transaction, where that can be said in one go: each statement on its own is a way to the connection's
+    /// thread and back.
+    fn run_alone<'c>(
+        &'c mut self,
+        _connection: &'c mut SqliteConnection,
+    ) -> Option<BoxFuture<'c, Result<(), Fault>>> {
+        None
+    }
 
     /// The transaction of the last run was committed, or why not.
     fn answer(self: Box<Self>, outcome: Result<(), StoreError>);
@@ -73,17 +88,77 @@ where
     }
 }
 
+/// Writes stanzas, if the conversation is ours and nothing has been written since.
+const QUICKLY: &str = "UPDATE conversations SET appends = appends + 1, updated = $1 \
+                       WHERE id = $2 AND fence = $3 AND appends = $4 RETURNING id; \
+                       INSERT INTO stanzas (conversation, number, audience, reasoning, seq, at, body) \
+                       SELECT id, column1, column2, column3, last_seq, $1, column4 \
+                       FROM conversations, (VALUES {ROWS}) WHERE id = $2 AND fence = $3 AND appends = $4 + 1 \
+                       ON CONFLICT (conversation, number) DO NOTHING";
+
+/// The same among others, and alone.
+static QUICKLY_AMONG_OTHERS: LazyLock<Vec<String>> = LazyLock::new(|| Quick::statements(QUICKLY, row));
+static QUICKLY_ALONE: LazyLock<Vec<String>> =
+    LazyLock::new(|| Quick::statements(&format!("BEGIN IMMEDIATE; {QUICKLY}; COMMIT"), row));
+
+fn row(first: usize) -> String {
+    format!("(${first}, ${}, ${}, ${})", first + 1, first + 2, first + 3)
+}
+
+/// Stanzas and who waits for them.
+struct QuickWork {
+    quick: Quick,
+    claimed: bool,
+    reply: oneshot::Sender<bool>,
+}
+
+impl QuickWork {
+    async fn write(
+        &mut self,
+        statements: &'static str,
+        connection: &mut SqliteConnection,
+    ) -> Result<(), Fault> {
+        // What was claimed is the only row that comes back.
+        self.claimed = !connection.rows(statements, self.quick.values.clone()).await?.is_empty();
+        Ok(())
+    }
+}
+
+impl Job for QuickWork {
+    fn run<'c>(&'c mut self, connection: &'c mut SqliteConnection) -> BoxFuture<'c, Result<(), Fault>> {
+        self.write(&QUICKLY_AMONG_OTHERS[self.quick.stanzas - 1], connection).boxed()
+    }
+
+    fn run_alone<'c>(
+        &'c mut self,
+        connection: &'c mut SqliteConnection,
+    ) -> Option<BoxFuture<'c, Result<(), Fault>>> {
+        Some(self.write(&QUICKLY_ALONE[self.quick.stanzas - 1], connection).boxed())
+    }
+
+    fn answer(self: Box<Self>, outcome: Result<(), StoreError>) {
+        let _ = self.reply.send(outcome.is_ok() && self.claimed);
+    }
+}
+
 fn ended() -> StoreError {
     StoreError::Unavailable("the store was closed".to_owned())
 }
 
 impl Writer {
     /// Lets a task write on `connection`; `opening` makes another one, should that fail.
-    pub(super) fn start(connection: SqliteConnection, opening: Opening, trouble: Trouble) -> Self {
+    pub(super) fn start(
+        connection: SqliteConnection,
+        opening: Opening,
+        trouble: Trouble,
+        log: impl Log,
+    ) -> Self {
         let (orders, received) = mpsc::channel(WAITING);
-        let line = Line { connection: Some(connection), opening, synced: false, trouble };
+        let writer = Self { orders };
+        let syncing = Syncing::start(log, writer.orders.downgrade());
+        let line = Line { connection: Some(connection), opening, syncing, trouble };
         tokio::spawn(line.serve(received));
-        Self { orders }
+        writer
     }
 
     pub(super) async fn write<T, W>(&self, durable: bool, work: W) -> Result<T, StoreError>
@@ -97,10 +172,15 @@ impl Writer {
         replied.await.unwrap_or_else(|_| Err(ended()))
     }
 
-    pub(super) async fn checkpoint(&self) -> Result<(), StoreError> {
+    pub(super) async fn write_quickly(&self, quick: Quick) -> bool {
         let (reply, replied) = oneshot::channel();
-        self.orders.send(Order::Checkpoint(reply)).await.map_err(|_| ended())?;
-        replied.await.unwrap_or_else(|_| Err(ended()))
+        let job = Box::new(QuickWork { quick, claimed: false, reply });
+        self.orders.send(Order::Write { durable: false, job }).await.is_ok() && replied.await.unwrap_or(false)
+    }
+
+    /// Writes the log back to the file, syncs that, and empties it; false if somebody who reads does not let us.
+    pub(super) async fn checkpoint(&self) -> Result<bool, StoreError> {
+        checkpoint(&self.orders).await
     }
 
     pub(super) async fn close(&self) {
@@ -112,14 +192,22 @@ impl Writer {
     }
 }
 
+pub(super) async fn checkpoint(orders: &mpsc::Sender<Order>) -> Result<bool, StoreError> {
+    let (reply, replied) = oneshot::channel();
+    orders.send(Order::Checkpoint(reply)).await.map_err(|_| ended())?;
+    replied.await.unwrap_or_else(|_| Err(ended()))
+}
+
 /// The connection that writes.
 struct Line {
     connection: Option<SqliteConnection>,
     opening: Opening,
-    /// Whether commits wait for the disk.
-    synced: bool,
+    syncing: Syncing,
     trouble: Trouble,
 }
+
+/// A job, and whether it must survive a loss of power.
+type Task = (bool, Box<dyn Job>);
 
 impl Line {
     async fn serve(mut self, mut orders: mpsc::Receiver<Order>) {
@@ -130,17 +218,15 @@ impl Line {
             {
                 waiting.push(order);
             }
-            let (mut quick, mut safe, mut checkpoints, mut closing) = (vec![], vec![], vec![], None);
+            let (mut tasks, mut checkpoints, mut closing) = (vec![], vec![], None);
             for order in waiting {
                 match order {
-                    Order::Write { durable: false, job } => quick.push(job),
-                    Order::Write { durable: true, job } => safe.push(job),
+                    Order::Write { durable, job } => tasks.push((durable, job)),
                     Order::Checkpoint(reply) => checkpoints.push(reply),
                     Order::Close(reply) => closing = Some(reply),
                 }
             }
-            self.group(quick, false).await;
-            self.group(safe, true).await;
+            self.group(tasks).await;
             if !checkpoints.is_empty() {
                 let outcome = self.checkpoint().await.map_err(|fault| self.trouble.describe(fault));
                 for reply in checkpoints {
@@ -148,6 +234,7 @@ impl Line {
                 }
             }
             if let Some(reply) = closing {
+                self.syncing.end().await;
                 if let Some(connection) = self.connection.take() {
                     // It ends with the process in any case.
                     let _ = connection.close().await;
@@ -159,23 +246,34 @@ impl Line {
     }
 
     /// Runs jobs as one transaction; where that fails, each as its own, so that none fails for another's sake.
-    async fn group(&mut self, mut jobs: Vec<Box<dyn Job>>, synced: bool) {
-        if jobs.len() > 1 && self.transaction(&mut jobs, synced).await.is_ok() {
-            for job in jobs {
-                job.answer(Ok(()));
+    async fn group(&mut self, mut tasks: Vec<Task>) {
+        if tasks.len() > 1 && self.transaction(&mut tasks).await.is_ok() {
+            for task in tasks {
+                self.committed(task);
             }
             return;
         }
-        for job in jobs {
-            let mut alone = [job];
-            let outcome = self.transaction(&mut alone, synced).await;
-            let [job] = alone;
-            job.answer(outcome.map_err(|fault| self.trouble.describe(fault)));
+        for task in tasks {
+            let mut alone = [task];
+            let outcome = self.transaction(&mut alone).await;
+            let [task] = alone;
+            match outcome {
+                Ok(()) => self.committed(task),
+                Err(fault) => task.1.answer(Err(self.trouble.describe(fault))),
+            }
         }
     }
 
-    async fn transaction(&mut self, jobs: &mut [Box<dyn Job>], synced: bool) -> Result<(), Fault> {
-        let outcome = self.attempt(jobs, synced).await;
+    fn committed(&self, (durable, job): Task) {
+        if durable {
+            self.syncing.then_answer(job);
+        } else {
+            job.answer(Ok(()));
+        }
+    }
+
+    async fn transaction(&mut self, tasks: &mut [Task]) -> Result<(), Fault> {
+        let outcome = self.attempt(tasks).await;
         if outcome.is_err()
             && let Some(connection) = &mut self.connection
             && connection.run("ROLLBACK", values![]).await.is_err()
@@ -187,37 +285,31 @@ impl Line {
         outcome
     }
 
-    async fn attempt(&mut self, jobs: &mut [Box<dyn Job>], synced: bool) -> Result<(), Fault> {
+    async fn attempt(&mut self, tasks: &mut [Task]) -> Result<(), Fault> {
         let connection = match &mut self.connection {
             Some(connection) => connection,
-            none => {
-                self.synced = false;
-                none.insert(self.opening.connect().await?)
-            }
+            none => none.insert(self.opening.connect().await?),
         };
-        if self.synced != synced {
-            let pragma = if synced { "PRAGMA synchronous = FULL" } else { "PRAGMA synchronous = NORMAL" };
-            connection.run(pragma, values![]).await?;
-            self.synced = synced;
+        if let [(_, job)] = tasks
+            && let Some(run) = job.run_alone(connection)
+        {
+            return run.await;
         }
         connection.run("BEGIN IMMEDIATE", values![]).await?;
-        for job in jobs {
+        for (_, job) in tasks {
             job.run(connection).await?;
         }
         connection.run("COMMIT", values![]).await?;
         Ok(())
     }
 
-    async fn checkpoint(&mut self) -> Result<(), Fault> {
-        if let Some(connection) = &mut self.connection {
-            // Waits for readers that are under way, as long as for any lock.
-            let rows = connection.rows("PRAGMA wal_checkpoint(TRUNCATE)", values![]).await?;
-            if rows.first().is_some_and(|row| !matches!(row.int(0), Ok(0))) {
-                warn!(
-                    "another program reads the store: what was deleted stays in its log until that one ends"
-                );
-            }
-        }
-        Ok(())
+    async fn checkpoint(&mut self) -> Result<bool, Fault> {
+        let Some(connection) = &mut self.connection else { return Ok(false) };
+        // Readers that are under way are not waited for: all who write would wait as well.
+        connection.rows("PRAGMA busy_timeout = 0", values![]).await?;
+        let rows = connection.rows("PRAGMA wal_checkpoint(TRUNCATE)", values![]).await;
+        connection.rows(PATIENT, values![]).await?;
+        let rows = rows?;
+        Ok(rows.first().is_some_and(|row| matches!(row.int(0), Ok(0))))
     }
 }

@@ -41,7 +41,8 @@ pub fn neutralise(text: &str) -> Cow<'_, str> {
     let mut safe = String::new();
     let mut done = 0;
     let mut at = 0;
-    while let Some(next) = text[at..].find(['<', '[']) {
+    // Byte by byte: all of a conversation passes here before each request.
+    while let Some(next) = text.as_bytes()[at..].iter().position(|byte| matches!(byte, b'<' | b'[')) {
         let start = at + next;
         let Some(length) = special(&text[start..]) else {
             at = start + 1;
