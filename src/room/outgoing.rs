@@ -65,7 +65,7 @@ impl Outgoing {
             if waiting.is_empty() {
                 tokio::select! {
                     command = self.commands.recv() => match command {
-                        Some(command) => waiting.push_back(command),
+                        Some(command) => add(&mut waiting, command),
                         None => return,
                     },
                     now = at(transcripts.due()) => self.heard(transcripts.write_due(now).await),
@@ -99,9 +99,7 @@ impl Outgoing {
     fn look_ahead(&mut self, waiting: &mut VecDeque<RoomCommand>) {
         for _ in 1..LOOK_AHEAD {
             let Ok(next) = self.commands.try_recv() else { return };
-            if let Some(next) = waiting.back_mut().and_then(|last| join(last, next)) {
-                waiting.push_back(next);
-            }
+            add(waiting, next);
         }
     }
 
@@ -165,6 +163,15 @@ async fn at(moment: Option<Instant>) -> Instant {
     let Some(moment) = moment else { return pending().await };
     sleep_until(moment).await;
     moment
+}
+
+/// Puts a command behind those that wait, or into the last of them.
+fn add(waiting: &mut VecDeque<RoomCommand>, next: RoomCommand) {
+    let apart = match waiting.back_mut() {
+        Some(last) => join(last, next),
+        None => Some(next),
+    };
+    waiting.extend(apart);
 }
 
 /// Joins a piece of a transcript to the one before it; gives it back if they are not neighbours.
@@ -237,6 +244,17 @@ mod tests {
         let mut last = delta("a", "Hel");
         assert_eq!(join(&mut last, delta("a", "lo")), None);
         assert_eq!(last, delta("a", "Hello"));
+    }
+
+    #[test]
+    fn whatever_comes_is_kept_in_order() {
+        let mut waiting = VecDeque::new();
+        for next in
+            [RoomCommand::Leave, delta("a", "Hel"), delta("a", "lo"), delta("b", "!"), RoomCommand::Leave]
+        {
+            add(&mut waiting, next);
+        }
+        assert_eq!(waiting, [RoomCommand::Leave, delta("a", "Hello"), delta("b", "!"), RoomCommand::Leave]);
     }
 
     #[test]

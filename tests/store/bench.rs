@@ -101,6 +101,14 @@ impl Bench {
         sqlx::query_scalar(statement).fetch_one(&mut connection).await.expect("the statement is sound")
     }
 
+    /// Someone who reads the file of SQLite and has not ended: dropped, it has.
+    pub(crate) async fn reader(&self) -> sqlx::SqliteConnection {
+        let url = format!("sqlite:{}", self.file().display());
+        let mut connection = sqlx::SqliteConnection::connect(&url).await.expect("the file is there");
+        connection.execute("BEGIN; SELECT count(*) FROM records").await.expect("the statement is sound");
+        connection
+    }
+
     /// Runs one of PostgreSQL's own programs on the database.
     pub(crate) fn tool(&self, program: &str, arguments: &[&str]) {
         let Place::Postgres(database) = &self.place else { panic!("this is not PostgreSQL") };
@@ -114,14 +122,6 @@ impl Bench {
         let url = format!("sqlite:{}", file.display());
         let mut connection = sqlx::SqliteConnection::connect(&url).await.expect("the file is there");
         sqlx::query_scalar(select).fetch_one(&mut connection).await.expect("the statement is sound")
-    }
-
-    /// Someone who reads the file of SQLite and has not ended: dropped, it has.
-    pub(crate) async fn reader(&self) -> sqlx::SqliteConnection {
-        let url = format!("sqlite:{}", self.file().display());
-        let mut connection = sqlx::SqliteConnection::connect(&url).await.expect("the file is there");
-        connection.execute("BEGIN; SELECT count(*) FROM records").await.expect("the statement is sound");
-        connection
     }
 
     /// Runs a statement behind the store's back.

@@ -56,27 +56,6 @@ async fn only_what_must_survive_a_loss_of_power_waits_for_the_disk() {
     }
 }
 
-/// A key is on the disk as soon as it is kept, and as soon as it is deleted: what is there no more, nobody can read.
-#[tokio::test]
-async fn whatever_happens_to_a_key_waits_for_the_disk() {
-    let directory = TempDir::new().expect("a directory");
-    let driver = driver(&directory, CountingLog::default()).await;
-    for durable in [false, true, false] {
-        let pragmas = driver.write(durable, |connection| {
-            Box::pin(async move {
-                let mut found = Vec::new();
-                for pragma in ["PRAGMA keys.synchronous", "PRAGMA keys.secure_delete"] {
-                    let rows = connection.rows(pragma, values![]).await?;
-                    found.push(rows.first().map_or(Ok(-1), |row| row.int(0))?);
-                }
-                let mut rows = connection.rows("PRAGMA keys.journal_mode", values![]).await?;
-                Ok((found, rows.first_mut().map_or(Ok(String::new()), |row| row.text(0))?))
-            })
-        });
-        assert_eq!(pragmas.await, Ok((vec![2, 1], "wal".to_owned())));
-    }
-}
-
 /// What was committed cannot be taken back: it is brought to the disk on another way.
 #[tokio::test]
 async fn a_log_that_cannot_be_synced_is_written_back_instead() {
@@ -101,6 +80,27 @@ async fn the_log_of_a_database_can_be_synced_and_a_missing_one_is_told() {
     LogOf::new(&driver.path).and_then(|log| log.sync()).expect("it is there");
     let elsewhere = LogOf::new(&directory.path().join("other.db")).expect("the directory is there");
     assert_eq!(elsewhere.sync().map_err(|error| error.kind()), Err(std::io::ErrorKind::NotFound));
+}
+
+/// A key is on the disk as soon as it is kept, and as soon as it is deleted: what is there no more, nobody can read.
+#[tokio::test]
+async fn whatever_happens_to_a_key_waits_for_the_disk() {
+    let directory = TempDir::new().expect("a directory");
+    let driver = driver(&directory, CountingLog::default()).await;
+    for durable in [false, true, false] {
+        let pragmas = driver.write(durable, |connection| {
+            Box::pin(async move {
+                let mut found = Vec::new();
+                for pragma in ["PRAGMA keys.synchronous", "PRAGMA keys.secure_delete"] {
+                    let rows = connection.rows(pragma, values![]).await?;
+                    found.push(rows.first().map_or(Ok(-1), |row| row.int(0))?);
+                }
+                let mut rows = connection.rows("PRAGMA keys.journal_mode", values![]).await?;
+                Ok((found, rows.first_mut().map_or(Ok(String::new()), |row| row.text(0))?))
+            })
+        });
+        assert_eq!(pragmas.await, Ok((vec![2, 1], "wal".to_owned())));
+    }
 }
 
 /// Errors as SQLite really gives them.
