@@ -85,11 +85,15 @@ async fn rekey(archive: &Arc<dyn Archive>) -> anyhow::Result<()> {
 }
 
 fn rekeyed(done: &Rekeyed) -> String {
-    let Rekeyed { key, wrapped, sealed, left } = done;
+    let Rekeyed { key, wrapped, sealed, overwritten, left } = done;
     let mut told = format!(
         "the keys of {wrapped} conversations are wrapped by the key {key} now, and {sealed} rows that were in the clear are \
          sealed\n"
     );
+    if *sealed > 0 && !overwritten {
+        told +=
+            "what was in the clear stays in the database's files until it overwrites that (docs/store.md)\n";
+    }
     for (why, conversations) in left {
         // A string takes all that is written to it.
         let _ = writeln!(told, "✗ {conversations} conversations stayed as they were: {why}");
@@ -191,7 +195,11 @@ mod tests {
             rekeyed(&done)
                 .starts_with("the keys of 3 conversations are wrapped by the key ab12 now, and 40 rows")
         );
-        assert!(rekeyed(&done).contains("older keys may go"));
+        assert!(
+            rekeyed(&done).contains("older keys may go") && rekeyed(&done).contains("until it overwrites")
+        );
+        let done = Rekeyed { overwritten: true, ..done };
+        assert!(!rekeyed(&done).contains("until it overwrites"));
         let left = Rekeyed { left: [("its key is missing".to_owned(), 1)].into(), ..done };
         let told = rekeyed(&left);
         assert!(told.ends_with("✗ 1 conversations stayed as they were: its key is missing\n"), "{told}");

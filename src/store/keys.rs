@@ -103,9 +103,8 @@ impl Keys {
             // With a new key, what is there would look damaged and be forgotten.
             return Ok(Seal::Locked(Locked::unknown()));
         }
-        let key = DataKey::generate().ok_or_else(no_random_numbers).map_err(Fault::Refused)?;
-        let wrapped =
-            masters.wrap(&key, conversation).ok_or_else(no_random_numbers).map_err(Fault::Refused)?;
+        let key = DataKey::generate().ok_or_else(undone)?;
+        let wrapped = masters.wrap(&key, conversation).ok_or_else(undone)?;
         let insert = "INSERT INTO data_keys (conversation, master, wrapped) VALUES ($1, $2, $3) \
                       ON CONFLICT (conversation) DO NOTHING";
         if connection.run(insert, values![conversation, masters.id(), &wrapped[..]]).await? == 0 {
@@ -128,8 +127,7 @@ impl Keys {
             Seal::Nothing => return Ok(Ok(false)),
             Seal::Locked(locked) => return Ok(Err(locked)),
         };
-        let wrapped =
-            masters.wrap(&key, conversation).ok_or_else(no_random_numbers).map_err(Fault::Refused)?;
+        let wrapped = masters.wrap(&key, conversation).ok_or_else(undone)?;
         let update =
             "UPDATE data_keys SET master = $1, wrapped = $2 WHERE conversation = $3 AND master <> $1";
         Ok(Ok(connection.run(update, values![masters.id(), &wrapped[..], conversation]).await? > 0))
@@ -174,6 +172,11 @@ async fn has_sealed_rows<C: Sql>(connection: &mut C, conversation: i64) -> Resul
         }
     }
     Ok(false)
+}
+
+/// Not a refusal: something may have been written already, which must not stay.
+fn undone() -> Fault {
+    Fault::Driver(sqlx::Error::Encode(no_random_numbers().into()))
 }
 
 fn no_random_numbers() -> StoreError {

@@ -24,6 +24,8 @@ pub struct Rekeyed {
     pub wrapped: u64,
     /// How many rows were in the clear and are sealed now.
     pub sealed: u64,
+    /// Whether what was in the clear is overwritten already, rather than some time later.
+    pub overwritten: bool,
     /// How many conversations stayed as they were, by reason.
     pub left: BTreeMap<String, u64>,
 }
@@ -44,7 +46,7 @@ pub(super) async fn rekey<D: Driver>(shared: &Arc<Shared<D>>) -> Result<Rekeyed,
     wrap_all(shared, masters.id(), &mut done).await?;
     seal_all(shared, &mut done).await?;
     // What was in the clear, and keys as they were wrapped before.
-    shared.driver.erase().await?;
+    done.overwritten = shared.driver.erase().await?;
     Ok(done)
 }
 

@@ -56,46 +56,49 @@ pub(crate) async fn figures(bench: Bench) {
     println!("\n{paced}\n{flat_out}");
 }
 
+const ROUNDS: i32 = 1_000;
+
 /// Prints what sealing costs: appends one after the other, of one conversation that is sealed and one that is not, taking
 /// turns so that both meet the same machine. Asserts only that all of it was kept.
 pub(crate) async fn figures_of_sealing(bench: Bench) {
-    const ROUNDS: i32 = 1_000;
     let clear = bench.open().await;
     let bench = Bench::sqlite().sealed();
     let sealed = bench.open().await;
     let rooms = [journal(&clear, "room").await, journal(&sealed, "room").await];
-    // As the end of a turn, and as a sentence under way.
-    let kinds: [(&str, bool, fn(i32) -> Vec<Record>); 2] = [
-        ("a sentence (2 stanzas of 300 bytes)", false, |round| {
-            [2 * round, 2 * round + 1].map(|n| stanza_for(-1 - n, Audience::Everyone, 300)).to_vec()
-        }),
-        ("the end of a turn (2 facts, synced)", true, |round| {
-            vec![message(&format!("m{round}")), answer(&format!("m{round}"))]
-        }),
-    ];
-    let mut told = String::new();
-    for (what, durable, records) in kinds {
-        let mut took = [Vec::new(), Vec::new()];
-        for round in 0..ROUNDS {
-            for (room, took) in rooms.iter().zip(&mut took) {
-                let began = Instant::now();
-                room.append(records(round), durable).await.expect("the store works");
-                took.push(began.elapsed());
-            }
-        }
-        let median = |took: &mut Vec<Duration>| {
-            took.sort_unstable();
-            took[took.len() / 2]
-        };
-        let [clear, sealed] = took.each_mut().map(median);
-        let ratio = sealed.as_secs_f64() / clear.as_secs_f64();
-        told +=
-            &format!("\n{what}: median {clear:?} in the clear, {sealed:?} sealed, {ratio:.2} times as long");
-    }
-    println!("{told}");
+    let sentence = |round: i32| {
+        let numbers = [-1 - 2 * round, -2 - 2 * round];
+        numbers.map(|number| stanza_for(number, Audience::Everyone, 300)).to_vec()
+    };
+    let end = |round: i32| vec![message(&format!("m{round}")), answer(&format!("m{round}"))];
+    let of_sentence = take_turns(&rooms, false, sentence).await;
+    let of_end = take_turns(&rooms, true, end).await;
+    println!(
+        "\na sentence (2 stanzas of 300 bytes): {of_sentence}\nthe end of a turn (2 facts, synced): {of_end}"
+    );
     for store in [clear, sealed] {
         assert_eq!(kept(&store, "room").await.len(), 4 * ROUNDS as usize);
     }
+}
+
+async fn take_turns(
+    rooms: &[Box<dyn Journal>; 2],
+    durable: bool,
+    records: impl Fn(i32) -> Vec<Record>,
+) -> String {
+    let mut took = [Vec::new(), Vec::new()];
+    for round in 0..ROUNDS {
+        for (room, took) in rooms.iter().zip(&mut took) {
+            let began = Instant::now();
+            room.append(records(round), durable).await.expect("the store works");
+            took.push(began.elapsed());
+        }
+    }
+    let [clear, sealed] = took.map(|mut took| {
+        took.sort_unstable();
+        took[took.len() / 2]
+    });
+    let ratio = sealed.as_secs_f64() / clear.as_secs_f64();
+    format!("median {clear:?} in the clear, {sealed:?} sealed, {ratio:.2} times as long")
 }
 
 async fn measure(
