@@ -1,6 +1,7 @@
 //! All that can happen to a conversation, and all that it can want done.
 
 use crate::model::{Chunk, Failure, Prompt};
+use crate::tool::Tool;
 use crate::wire::{Envelope, Malformed};
 use serde_json::{Map, Value};
 use std::time::Duration;
@@ -81,6 +82,8 @@ pub enum Input {
         /// How.
         outcome: ToolOutcome,
     },
+    /// These are the agent's tools from now on. What is being run goes on.
+    Tools(Vec<Tool>),
     /// The store has it, or could not take it.
     Stored {
         /// What.

@@ -14,7 +14,7 @@
 //! | [`event`] | the inputs and outputs themselves |
 //! | [`settings`] | what an engine is told at its start |
 //! | `inbox`, `control` | what a packet means and what its sender is owed |
-//! | `turn`, `thinking`, `speaking`, `tool_loop`, `figures` | the way from a message to the end of its answer |
+//! | `turn`, `thinking`, `speaking`, `showing`, `tool_loop`, `figures` | the way from a message to the end of its answer |
 //! | `conversation`, `prompt` | what was said, and what of it the model is told |
 //! | [`people`], `rate` | who takes part, what each may send and gets to see |
 //! | `outbox`, [`record`] | numbers, order, what is kept |
@@ -37,6 +37,7 @@ mod replay;
 mod restore;
 pub mod sentence;
 pub mod settings;
+mod showing;
 mod snapshot;
 mod speaking;
 mod thinking;
@@ -158,6 +159,7 @@ impl Engine {
             Input::Chat { from, id, text } => self.chat(&from, id, text),
             Input::Model { request, result } => self.model_said(request, result),
             Input::Tool { run, outcome } => self.tool_ended(run, outcome),
+            Input::Tools(tools) => self.settings.tools = tools,
             Input::Stored { ticket, success } => self.stored(ticket, success),
             Input::Replayed { ticket, page } => self.replayed(ticket, page),
             Input::Wake => {}

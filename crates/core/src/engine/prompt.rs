@@ -84,7 +84,7 @@ impl Memory {
 
         let fixed = system.as_ref().map_or(0, bytes)
             + question.tool_loop.iter().map(bytes).sum::<usize>()
-            + settings.tools.iter().map(|tool| tool.description.len() + 300).sum::<usize>();
+            + settings.tools.iter().map(|tool| tool.spec.description.len() + 300).sum::<usize>();
         let begin = self.begin(settings, &past, fixed);
 
         let mut messages = Vec::from_iter(system);
@@ -94,7 +94,11 @@ impl Memory {
                 .push(Message::User("Go on from where you stopped, without repeating anything.".to_owned()));
         }
         messages.extend_from_slice(question.tool_loop);
-        let tools = if question.tools { settings.tools.clone() } else { Vec::new() };
+        let tools = if question.tools {
+            settings.tools.iter().map(|tool| tool.spec.clone()).collect()
+        } else {
+            Vec::new()
+        };
         Prompt { messages, tools, thinking: question.thinking }
     }
 

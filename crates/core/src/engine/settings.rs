@@ -1,7 +1,7 @@
 //! What an engine is told once, at its start: validated values, from wherever they came.
 
 use super::mask::Secrets;
-use crate::model::ToolSpec;
+use crate::tool::Tool;
 use std::time::Duration;
 
 /// How a conversation is to be held.
@@ -40,8 +40,8 @@ pub struct Settings {
     pub max_thinking_chars: usize,
     /// How long an answer may be, in characters.
     pub max_answer_chars: usize,
-    /// The tools that the agent itself runs.
-    pub tools: Vec<ToolSpec>,
+    /// The tools that the agent has, whoever runs them.
+    pub tools: Vec<Tool>,
     /// How often one answer may go back to the model with results.
     pub max_tool_rounds: u32,
     /// The time one run of a tool has.

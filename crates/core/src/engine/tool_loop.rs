@@ -67,11 +67,12 @@ impl Engine {
     }
 
     fn start_run(&mut self, turn: &Turn, run: &mut Run) {
-        let known = self.settings.tools.iter().find(|tool| tool.name == run.call.name);
-        let repeatable = known.is_some_and(|tool| tool.repeatable);
+        let known = self.settings.tools.iter().find(|tool| tool.spec.name == run.call.name);
+        let repeatable = known.is_some_and(|tool| tool.spec.repeatable);
         let arguments = match &run.call.arguments {
             _ if known.is_none() => {
-                let names: Vec<&str> = self.settings.tools.iter().map(|tool| tool.name.as_str()).collect();
+                let names: Vec<&str> =
+                    self.settings.tools.iter().map(|tool| tool.spec.name.as_str()).collect();
                 run.outcome = Some(Err((
                     "unknown_tool",
                     format!("There is no such tool. There are: {}", names.join(", ")),
