@@ -38,6 +38,15 @@ pub enum Input {
         /// Who.
         identity: String,
     },
+    /// What the server says of someone who is there, after [`Joined`](Self::Joined) and whenever it changes.
+    Attributes {
+        /// Who.
+        identity: String,
+        /// Name and value of each.
+        attributes: Vec<(String, String)>,
+        /// Whether only the server can have set them. Where their owner could, they give no rights.
+        fixed: bool,
+    },
     /// A packet of ours came, readable or not.
     Received {
         /// Who sent it, on the server's word.
@@ -260,6 +269,8 @@ pub enum Count {
     Duplicate,
     /// Something came back for a turn that is over.
     Stale,
+    /// A tool's result, or the leave to use one, that was not its sender's to give.
+    Forged,
 }
 
 /// How a turn ended.

@@ -7,7 +7,8 @@
 use super::event::{Output, Recipients, RunId, Ticket};
 use super::people::{Audience, People};
 use super::record::{History, Record, Stanza};
-use crate::wire::{self, Envelope, body::Body};
+use crate::wire::body::{Body, Execution};
+use crate::wire::{self, Envelope};
 use serde_json::Map;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -222,9 +223,10 @@ impl Outbox {
 /// The types that may be asked for again.
 fn is_kept(body: &Body) -> bool {
     match body {
+        // One for a client is sent again while it is open, and never after.
+        Body::ToolUseRequest(request) => request.execution == Execution::Server,
         Body::AssistantMessage(_)
         | Body::ReasoningStep(_)
-        | Body::ToolUseRequest(_)
         | Body::ToolUseResult(_)
         | Body::Transcription(_)
         | Body::StartAnswer(_)

@@ -8,6 +8,7 @@
 
 use super::event::TurnEnd;
 use super::people::Audience;
+use super::policy::Taint;
 use crate::model::{ToolCall, Usage};
 use crate::time::Time;
 use crate::wire::body::VariationMode;
@@ -27,6 +28,8 @@ pub enum Record {
     Begun(Begun),
     /// What the model thought in a turn, kept apart so that it can be erased alone.
     Reasoning(Reasoning),
+    /// Someone is asked whether a tool may be used; it has not begun.
+    ToolAsked(ToolAsked),
     /// A tool is about to be run.
     ToolBegun(ToolBegun),
     /// A tool has ended.
@@ -113,6 +116,19 @@ pub struct Reasoning {
     pub steps: Vec<String>,
 }
 
+/// A tool that waits for someone's leave.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolAsked {
+    /// The user message.
+    pub message: String,
+    /// The call, as the model may be shown it again.
+    pub call: ToolCall,
+    /// The id that the `ToolUseRequest` would have.
+    pub request: String,
+    /// When.
+    pub at: Time,
+}
+
 /// A tool that is about to be run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolBegun {
@@ -124,6 +140,9 @@ pub struct ToolBegun {
     pub request: String,
     /// Whether running it twice does no harm.
     pub repeatable: bool,
+    /// What its output brings into the prompt. Before this was recorded there were only tools that bring nothing.
+    #[serde(default)]
+    pub taint: Taint,
     /// When.
     pub at: Time,
 }
@@ -163,6 +182,9 @@ pub struct Answer {
     pub announced: bool,
     /// What was said.
     pub text: String,
+    /// What was in the prompt when it was made, and may be in it.
+    #[serde(default)]
+    pub taint: Taint,
     /// How it ended.
     pub end: TurnEnd,
     /// Steps of reasoning; this stays when their text is erased.

@@ -6,18 +6,19 @@
 use super::conversation::{Answer, Key};
 use super::event::{AgentState, Count, Output, RequestId, TurnEnd};
 use super::figures::Figures;
+use super::policy::Taint;
 use super::prompt::{self, Question};
 use super::record::{self, Record};
 use super::settings::Settings;
 use super::showing::LIVE_REASONING;
 use super::speaking::Speaking;
 use super::thinking::Thinking;
-use super::tool_loop::{MAX_CALLS, Run};
+use super::tool_loop::{MAX_CALLS, Run, Trouble};
 use super::{Complaint, Engine};
 use crate::ids::Kind;
 use crate::model::{Chunk, Failure, Finish, Message, ToolCall};
 use crate::time::Time;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// Something that waits for an answer.
@@ -37,11 +38,14 @@ pub(super) struct Work {
     pub(super) arrived: Time,
     /// Tools that were run for it before the agent was restarted, with what they gave.
     pub(super) calls: Vec<(ToolCall, String)>,
+    /// What these have brought into the prompt.
+    pub(super) taint: Taint,
 }
 
 impl Work {
     pub(super) fn new(message: Key, message_id: String, by: String, chat: bool, arrived: Time) -> Self {
-        Self { message, message_id, by, chat, go_on_from: None, arrived, calls: Vec::new() }
+        let (go_on_from, calls, taint) = (None, Vec::new(), Taint::default());
+        Self { message, message_id, by, chat, go_on_from, arrived, calls, taint }
     }
 }
 
@@ -69,6 +73,13 @@ pub(super) struct Turn {
     pub(super) runs: Vec<Run>,
     /// Tools run so far, with what they gave.
     pub(super) calls: Vec<(ToolCall, String)>,
+    /// What the tools of this turn have brought into the prompt, and what was in it before.
+    pub(super) taint: Taint,
+    pub(super) inherited: Taint,
+    /// Those whose words are in the prompt.
+    pub(super) speakers: BTreeSet<String>,
+    /// How the use of tools has gone so far.
+    pub(super) trouble: Trouble,
     /// What the model thought, step by step, where that is kept.
     pub(super) steps: Vec<String>,
     /// The last number given before it began.
@@ -92,7 +103,7 @@ pub(super) enum Next {
 
 impl Turn {
     fn new(mut work: Work, answer: String, settings: &Settings, number: i32, now: Time) -> Self {
-        let calls = std::mem::take(&mut work.calls);
+        let (calls, taint) = (std::mem::take(&mut work.calls), work.taint);
         Self {
             work,
             thinking: Thinking::new(settings.step_chars),
@@ -107,6 +118,10 @@ impl Turn {
             called: Vec::new(),
             runs: Vec::new(),
             calls,
+            taint,
+            inherited: Taint::default(),
+            speakers: BTreeSet::new(),
+            trouble: Trouble::default(),
             steps: Vec::new(),
             begun_after: number,
             figures: Figures::new(now),
@@ -181,15 +196,21 @@ impl Engine {
         turn.said.clear();
         turn.thought.clear();
         turn.called.clear();
+        let at = turn.work.go_on_from.unwrap_or(turn.work.message);
+        self.listen(turn, at);
+        let tools =
+            if turn.round < self.settings.max_tool_rounds { self.tool_specs(turn) } else { Vec::new() };
         let question = Question {
-            at: turn.work.go_on_from.unwrap_or(turn.work.message),
+            at,
             asker: &turn.work.by,
             go_on: turn.work.go_on_from.is_some(),
             tool_loop: &turn.tool_loop,
-            tools: turn.round < self.settings.max_tool_rounds,
+            tools: &tools,
             thinking: turn.think,
         };
         let prompt = self.memory.prompt(&self.settings, &self.conversation, &self.people, question, self.now);
+        // What was left out of it moves the model no more.
+        self.listen(turn, at);
         turn.figures.begin_request(prompt.messages.iter().map(prompt::bytes).sum());
         self.requests += 1;
         let request = RequestId(self.requests);
@@ -340,7 +361,7 @@ impl Engine {
         let turn = self.turn.as_ref()?;
         let thinking = turn.thinking.since().map(|since| since + self.settings.max_thinking);
         let seconds = self.settings.budget.turn.seconds.map(|s| turn.figures.begun + Duration::from_secs(s));
-        let tools = turn.runs.iter().filter_map(|run| run.deadline);
+        let tools = turn.runs.iter().filter_map(Run::due);
         [turn.thinking.due(), thinking, seconds].into_iter().flatten().chain(tools).min()
     }
 
@@ -370,6 +391,7 @@ impl Engine {
             answer: Some(turn.speaking.id.clone()).filter(|_| answer.is_some() || !turn.calls.is_empty()),
             announced: answer.is_some(),
             text: text.clone(),
+            taint: turn.taint | turn.inherited,
             end,
             steps: turn.thinking.count.unsigned_abs(),
             thinking_ms: turn.thinking.spent(self.now).as_millis() as u64,
@@ -392,8 +414,12 @@ impl Engine {
         // An empty answer is one too where it was announced: it can be regenerated.
         if answer.is_some() || !turn.calls.is_empty() {
             let parent = turn.work.go_on_from.unwrap_or(turn.work.message);
-            let said =
-                Answer { message: Some(turn.work.message), text, calls: std::mem::take(&mut turn.calls) };
+            let said = Answer {
+                message: Some(turn.work.message),
+                text,
+                calls: std::mem::take(&mut turn.calls),
+                taint: turn.taint | turn.inherited,
+            };
             self.conversation.add_answer(turn.speaking.id.clone(), Some(parent), said);
         }
         self.conversation.release(turn.work.message);

@@ -3,7 +3,8 @@
 use crate::engine::event::{Output, Recipients, Transcript};
 use crate::engine::record::Record;
 use crate::model::{Message, Prompt};
-use crate::wire::{self, body::Body};
+use crate::wire;
+use crate::wire::body::{Body, Execution};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -16,6 +17,7 @@ pub(super) struct Show {
     pub(super) counts: bool,
     pub(super) saves: bool,
     pub(super) numbers: bool,
+    pub(super) tools: bool,
 }
 
 /// Gives ids that were drawn short names: `am#1`, `ar#2`.
@@ -62,6 +64,7 @@ pub(super) fn output(output: &Output, show: Show, names: &mut Names) -> Option<S
                     format!("begin {} to {} at {}", names.shorten(&begun.answer), begun.message, begun.number)
                 }
                 Record::Reasoning(reasoning) => format!("thoughts {:?}", reasoning.steps),
+                Record::ToolAsked(tool) => format!("ask for {} {}", tool.call.id, tool.call.name),
                 Record::ToolBegun(tool) => format!("begin {} {}", tool.call.id, tool.call.name),
                 Record::ToolEnded(tool) => format!("end {} {:?}", tool.call, tool.content),
                 Record::BrokenOff(broken) => {
@@ -112,6 +115,10 @@ pub(super) fn output(output: &Output, show: Show, names: &mut Names) -> Option<S
             }
             if !prompt.tools.is_empty() {
                 line.push_str(" with tools");
+            }
+            if show.tools {
+                let names: Vec<&str> = prompt.tools.iter().map(|tool| tool.name.as_str()).collect();
+                let _ = write!(line, " [{}]", names.join(" "));
             }
             if show.prompt {
                 line.push_str(&self::prompt(prompt));
@@ -185,11 +192,28 @@ fn body(body: &Body, names: &mut Names) -> String {
         }
         Body::ToolUseRequest(request) => {
             let parameters = serde_json::Value::Object(request.parameters.clone());
+            let by = match request.execution {
+                Execution::Server => "",
+                Execution::Client => " by client",
+                Execution::Either => " by client or agent",
+            };
             format!(
-                "tool {} for {}: {} {parameters}",
+                "tool {} for {}: {} {parameters}{by}",
                 names.shorten(&request.id),
                 request.message_id,
                 request.tool_name
+            )
+        }
+        Body::ToolConsentRequest(request) => {
+            let parameters = serde_json::Value::Object(request.parameters.clone());
+            format!(
+                "may {} ({}) for {}: {} {parameters} within {} ms? {}",
+                names.shorten(&request.request_id),
+                names.shorten(&request.id),
+                request.message_id,
+                request.tool_name,
+                request.timeout_ms,
+                request.reason.as_deref().unwrap_or_default()
             )
         }
         Body::ToolUseResult(result) => {

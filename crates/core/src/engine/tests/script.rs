@@ -13,7 +13,7 @@
 //! `store=slow` is set: then `stored 3` and `unstored 3` say how the store answered, `stored all` confirms all that it was
 //! given so far and answers what it was asked. `agent crashes` ends the engine, and another one goes on from what the store
 //! had confirmed by then. `model …` speaks for the last request, `model 2 …` for request 2. Texts are JSON strings, `"ab"*3` is
-//! `"ababab"`.
+//! `"ababab"`. `anna has role=admin` is an attribute by the server's word, `anna claims role=admin` one of her own.
 
 mod said;
 mod setting;
@@ -241,6 +241,12 @@ impl Player {
                     _ => panic!("{line}"),
                 };
                 Input::Tool { run: RunId(number(run)), outcome }
+            }
+            ["agent", "has", "tools", tools] => Input::Tools(tools.split(',').map(setting::tool).collect()),
+            [who, how @ ("has" | "claims"), attribute] => {
+                let (name, value) = attribute.split_once('=').unwrap_or_else(|| panic!("{line}"));
+                let attributes = vec![(name.to_owned(), value.to_owned())];
+                Input::Attributes { identity: (*who).to_owned(), attributes, fixed: *how == "has" }
             }
             [who, "joins"] => Input::Joined(Participant { identity: (*who).to_owned(), name: String::new() }),
             // Another client: it counts from the beginning.

@@ -5,8 +5,8 @@ use super::words::number;
 use crate::engine::event::{Input, RequestId};
 use crate::model::{Chunk, Failure, Finish, ToolCall, Usage};
 use crate::wire::body::{
-    Acknowledgement, AudioChunk, Body, Commentary, Configuration, ControlStop, ControlVariation, StartAnswer,
-    StopType, ToolConsent, ToolUseResult, UserMessage, VariationMode,
+    Acknowledgement, AudioChunk, Body, Commentary, Configuration, ControlStop, ControlVariation, OfferedTool,
+    StartAnswer, StopType, ToolConsent, ToolUseResult, UserMessage, VariationMode,
 };
 use serde_json::{Value, json};
 
@@ -44,15 +44,15 @@ impl Player {
                 last_sequence_seen: Some(stanza.parse().unwrap_or_else(|_| panic!("{line}"))),
                 ..Configuration::default()
             }),
-            ["answers", request] => Body::ToolUseResult(ToolUseResult {
-                id: "x".to_owned(),
-                request_id: self.names.full(request),
-                conversation_id,
-                success: true,
-                result: None,
-                error_code: None,
-                error_message: None,
-            }),
+            ["offers", "nothing"] => offer(&[]),
+            ["offers", ref tools @ ..] => offer(tools),
+            ["answers", request, ref result @ ..] => {
+                let result = result.first().map(|value| serde_json::from_str(value).unwrap_or(json!(value)));
+                tool_result(self.names.full(request), result, None)
+            }
+            ["fails", request, word, message] => {
+                tool_result(self.names.full(request), None, Some((word, message)))
+            }
             ["sends", "commentary", id] => Body::Commentary(Commentary {
                 id: id.to_owned(),
                 message_id: "m1".to_owned(),
@@ -72,10 +72,10 @@ impl Player {
                 answer_type: None,
                 planned_sentence_count: None,
             }),
-            ["consents", request] => Body::ToolConsent(ToolConsent {
+            [how @ ("allows" | "denies"), request] => Body::ToolConsent(ToolConsent {
                 request_id: self.names.full(request),
                 conversation_id,
-                allow: true,
+                allow: how == "allows",
             }),
             ["sends", "type", kind] => Body::Unknown(number(kind) as u16),
             ["sends", "audio"] => Body::AudioChunk(AudioChunk {
@@ -138,6 +138,33 @@ fn user_message(id: &str, previous_id: Option<String>, text: &str, attachments: 
         timestamp: None,
         attachments,
     })
+}
+
+fn tool_result(request_id: String, result: Option<Value>, error: Option<(&str, &str)>) -> Body {
+    Body::ToolUseResult(ToolUseResult {
+        id: "x".to_owned(),
+        request_id,
+        conversation_id: String::new(),
+        success: error.is_none(),
+        result,
+        error_code: error.map(|(word, _)| word.to_owned()),
+        error_message: error.map(|(_, message)| message.to_owned()),
+    })
+}
+
+/// Tools by name, or as JSON.
+fn offer(tools: &[&str]) -> Body {
+    let read = |tool: &&str| {
+        let tool = serde_json::from_str(tool).unwrap_or_else(|_| json!({ "name": tool }));
+        let text = |key: &str| tool[key].as_str().map_or_else(|| format!("its {key}"), str::to_owned);
+        OfferedTool {
+            name: text("name"),
+            description: text("description"),
+            parameters: tool.get("parameters").cloned().unwrap_or_else(|| json!({})),
+        }
+    };
+    let tools = Some(tools.iter().map(read).collect());
+    Body::Configuration(Configuration { tools, ..Configuration::default() })
 }
 
 fn stop(target_id: Option<String>, stop_type: StopType) -> Body {

@@ -2,10 +2,10 @@
 
 use super::super::render::Show;
 use crate::engine::mask::Secrets;
-use crate::engine::settings::{Interruption, Settings, Visibility};
+use crate::engine::settings::{Gate, Interruption, Settings, Speakers, Visibility};
 use crate::model::ToolSpec;
-use crate::tool::Tool;
-use serde_json::json;
+use crate::tool::{Effects, Execution, Rights, Tool};
+use serde_json::{Value, json};
 use std::time::Duration;
 
 pub(super) fn set(pair: &str, settings: &mut Settings, show: &mut Show, slow_store: &mut bool) {
@@ -26,6 +26,30 @@ pub(super) fn set(pair: &str, settings: &mut Settings, show: &mut Show, slow_sto
         "language" => settings.language = Some(value.to_owned()),
         "thinking" => settings.thinking = value != "off",
         "tools" => settings.tools = value.split(',').map(tool).collect(),
+        "client_tools" => settings.client_tools = value == "on",
+        "consent_seconds" => settings.consent_timeout = Duration::from_secs(number()),
+        "untrusted" => settings.policy.untrusted = gate(value),
+        "private" => settings.policy.private = gate(value),
+        "descriptions" => settings.policy.descriptions = gate(value),
+        "past_turns" => settings.policy.past_turns = value == "on",
+        "speakers" => {
+            settings.policy.speakers =
+                if value == "asker" { Speakers::TheAsker } else { Speakers::InThePrompt }
+        }
+        "schema" => {
+            let (name, schema) = value.split_once(':').unwrap_or_else(|| panic!("schema=name:{{…}}"));
+            let schema = serde_json::from_str(schema).unwrap_or_else(|_| panic!("no JSON: {schema}"));
+            for tool in settings.tools.iter_mut().filter(|tool| tool.spec.name == name) {
+                tool.spec.parameters = Value::clone(&schema);
+            }
+        }
+        "description" => {
+            let (name, description) =
+                value.split_once(':').unwrap_or_else(|| panic!("description=name:text"));
+            for tool in settings.tools.iter_mut().filter(|tool| tool.spec.name == name) {
+                description.clone_into(&mut tool.spec.description);
+            }
+        }
         "max_rounds" => settings.max_tool_rounds = number() as u32,
         "max_thinking_seconds" => settings.max_thinking = Duration::from_secs(number()),
         "max_thinking_chars" => settings.max_thinking_chars = number() as usize,
@@ -55,6 +79,7 @@ pub(super) fn set(pair: &str, settings: &mut Settings, show: &mut Show, slow_sto
                     "counts" => show.counts = true,
                     "saves" => show.saves = true,
                     "numbers" => show.numbers = true,
+                    "tools" => show.tools = true,
                     _ => panic!("unknown: show={what}"),
                 }
             }
@@ -63,14 +88,58 @@ pub(super) fn set(pair: &str, settings: &mut Settings, show: &mut Show, slow_sto
     }
 }
 
-/// A tool; with `!` behind its name it must not be run twice.
-fn tool(name: &str) -> Tool {
+fn gate(word: &str) -> Gate {
+    match word {
+        "allow" => Gate::Allow,
+        "ask" => Gate::Ask,
+        "deny" => Gate::Deny,
+        _ => panic!("no gate: {word}"),
+    }
+}
+
+/// A tool: its name, with `!` behind it if it must not be run twice, and what else there is to say of it, each behind a
+/// colon: `mail!:sends:confirm`.
+pub(super) fn tool(words: &str) -> Tool {
+    let mut words = words.split(':');
+    let name = words.next().unwrap_or_default();
     let repeatable = !name.ends_with('!');
     let name = name.trim_end_matches('!');
-    Tool::harmless(ToolSpec {
+    let mut tool = Tool::harmless(ToolSpec {
         name: name.to_owned(),
         description: format!("the {name}"),
         repeatable,
         parameters: json!({ "type": "object" }),
-    })
+    });
+    for word in words {
+        match word.split_once('-') {
+            Some(("only", identity)) => only(&mut tool).0.push(identity.to_owned()),
+            Some(("role", value)) => only(&mut tool).1.push(("role".to_owned(), value.to_owned())),
+            Some(("seconds", value)) => {
+                tool.timeout = value.parse().ok().map(Duration::from_secs);
+            }
+            _ => match word {
+                "confirm" => tool.confirm = true,
+                "private" => tool.effects.reads_private = true,
+                "sends" => tool.effects.sends_out = true,
+                "changes" => tool.effects.changes = true,
+                "untrusted" => tool.effects.untrusted_output = true,
+                "unknown" => tool.effects = Effects::ALL,
+                "client" => tool.execution = Execution::Client,
+                "either" => tool.execution = Execution::Either,
+                _ => panic!("what is a tool that is {word}?"),
+            },
+        }
+    }
+    tool
+}
+
+/// The identities and attributes that may have a tool used.
+fn only(tool: &mut Tool) -> (&mut Vec<String>, &mut Vec<(String, String)>) {
+    if tool.rights == Rights::Everyone {
+        tool.rights = Rights::Only { identities: Vec::new(), attributes: Vec::new() };
+    }
+    match &mut tool.rights {
+        Rights::Only { identities, attributes } => (identities, attributes),
+        Rights::Everyone => unreachable!("it was narrowed above"),
+    }
 }
