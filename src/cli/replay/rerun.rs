@@ -145,7 +145,7 @@ impl<'a> Rerun<'a> {
             Record::ToolEnded(ended) => self.tool_ended(ended),
             Record::BrokenOff(_) => self.is_killed(),
             Record::Answer(answer) => self.ends(index, answer),
-            Record::Reasoning(_) | Record::Reserved { .. } | Record::Stanza(_) => {}
+            Record::ToolAsked(_) | Record::Reasoning(_) | Record::Reserved { .. } | Record::Stanza(_) => {}
         }
     }
 

@@ -70,6 +70,8 @@ impl Engine {
         }
         let outcome = if run.deadline.is_some_and(|deadline| deadline <= self.now) {
             ("timeout", format!("The tool did not answer within {} s.", time.as_secs()))
+        } else if run.away_until.is_none() {
+            ("cancelled", "The user's client does not offer this any more. It may have been run.".to_owned())
         } else {
             (
                 "cancelled",

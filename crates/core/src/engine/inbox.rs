@@ -423,7 +423,7 @@ impl Engine {
         };
         self.send(Audience::One(from.to_owned()), Body::Configuration(answer));
         if let Some(tools) = tools {
-            self.offered(from, tools);
+            self.offered(from, stanza, tools);
         }
         if let Some(seen) = last_sequence_seen {
             self.catch_up(from, seen);

@@ -28,6 +28,8 @@ use std::time::Duration;
 pub(super) const MAX_CALLS: usize = 32;
 /// How often a model may correct the arguments of a call.
 const MAX_CORRECTIONS: u32 = 2;
+/// What it is told then.
+const ENOUGH: &str = " Do not try this again: go on without the tool.";
 
 /// One call, from the model's asking to the tool's answer.
 #[derive(Debug)]
@@ -74,21 +76,15 @@ pub(super) struct Trouble {
 }
 
 impl Trouble {
-    /// The arguments of a call made no sense; what the model is told. A round counts once: what was called together with it
-    /// could not be corrected yet.
-    fn complain(&mut self, tool: &str, round: u32, message: String) -> (&'static str, String) {
+    /// The arguments of a call made no sense; what else the model is told then. A round counts once: what was called together
+    /// with it could not be corrected yet.
+    fn count_fault(&mut self, tool: &str, round: u32) -> &'static str {
         let (count, last) = self.corrections.entry(tool.to_owned()).or_insert((0, round));
         if *count == 0 || *last != round {
             *count += 1;
         }
         *last = round;
-        let enough = *count > MAX_CORRECTIONS;
-        let message = if enough {
-            format!("{message} Do not try this again: go on without the tool.")
-        } else {
-            message
-        };
-        ("invalid_parameters", message)
+        if *count > MAX_CORRECTIONS { ENOUGH } else { "" }
     }
 }
 
@@ -164,10 +160,9 @@ impl Engine {
             }
         };
         if let Some(fault) = fault {
-            let (word, message) = turn.trouble.complain(&run.call.name, turn.round, fault);
-            return run.fail(word, message);
+            let advice = turn.trouble.count_fault(&run.call.name, turn.round);
+            return run.fail("invalid_parameters", format!("{fault}{advice}"));
         }
-        turn.trouble.corrections.remove(&run.call.name);
         let called = called.clone();
         let verdict = self.verdict(turn, &called);
         run.called = Some(called);
@@ -320,22 +315,31 @@ impl Engine {
         let Some(run) = turn.runs.iter().find(|run| run.id == id) else { return };
         let untrusted = run.called.as_ref().is_some_and(|called| called.tool.effects.untrusted_output);
         let written_by = Some(run.call.name.clone()).filter(|_| untrusted);
-        let outcome = match outcome {
-            Err(("invalid_parameters", message)) => {
-                Err(turn.trouble.complain(&run.call.name, turn.round, message))
+        let advice = match &outcome {
+            Err(("invalid_parameters", _)) => turn.trouble.count_fault(&run.call.name, turn.round),
+            Ok(_) => {
+                turn.trouble.corrections.remove(&run.call.name);
+                ""
             }
-            outcome => outcome,
+            Err(_) => "",
         };
-        self.settle_as(turn, id, outcome, written_by.as_deref());
+        self.settle_as(turn, id, outcome, written_by.as_deref(), advice);
     }
 
     /// A run is over for a reason of ours.
     pub(super) fn settle(&mut self, turn: &mut Turn, id: RunId, outcome: Outcome) {
-        self.settle_as(turn, id, outcome, None);
+        self.settle_as(turn, id, outcome, None, "");
     }
 
     /// A run is over: that is stored and shown.
-    fn settle_as(&mut self, turn: &mut Turn, id: RunId, outcome: Outcome, written_by: Option<&str>) {
+    fn settle_as(
+        &mut self,
+        turn: &mut Turn,
+        id: RunId,
+        outcome: Outcome,
+        written_by: Option<&str>,
+        advice: &str,
+    ) {
         let Some(run) = turn.runs.iter_mut().find(|run| run.id == id && !run.is_over()) else { return };
         let outcome = match outcome {
             Ok(mut value) => {
@@ -345,7 +349,10 @@ impl Engine {
             Err((word, message)) => Err((word, self.settings.secrets.hide(&message).into_owned())),
         };
         let client = run.stage == Stage::Client;
-        let content = for_the_model(outcome.clone(), written_by);
+        // The advice is ours, and stands outside of what others wrote.
+        let content = for_the_model(outcome.clone(), written_by)
+            + if advice.is_empty() { "" } else { "\n" }
+            + advice.trim();
         run.stage = Stage::Over(content.clone());
         let (call, begun, request_id) = (run.call.id.clone(), run.begun, run.request.clone());
         self.keep(Record::ToolEnded(record::ToolEnded { call, content, at: self.now }));

@@ -45,14 +45,11 @@ pub fn unusable(tool: &Tool) -> Option<String> {
 /// Those of the tools that can be used, each name once, with descriptions that cannot forge a prompt.
 pub(super) fn admitted(tools: Vec<Tool>) -> Vec<Tool> {
     let mut names = BTreeSet::new();
-    let usable = |tool: &Tool| unusable(tool).is_none() && names.insert(tool.spec.name.clone());
-    let harmless = |mut tool: Tool| {
-        make_harmless(&mut tool.spec);
-        tool
-    };
+    let mut admitted = tools;
     // The first of a name counts.
-    let mut usable = usable;
-    tools.into_iter().filter(|tool| usable(tool)).map(harmless).collect()
+    admitted.retain(|tool| unusable(tool).is_none() && names.insert(tool.spec.name.clone()));
+    admitted.iter_mut().for_each(|tool| make_harmless(&mut tool.spec));
+    admitted
 }
 
 fn is_safe(name: &str) -> bool {
@@ -127,7 +124,7 @@ impl Engine {
     }
 
     /// A client says which tools it can run.
-    pub(super) fn offered(&mut self, from: &str, tools: Vec<OfferedTool>) {
+    pub(super) fn offered(&mut self, from: &str, stanza: i32, tools: Vec<OfferedTool>) {
         let mut left_out = Vec::new();
         let (mut offers, mut bytes) = (Vec::<ToolSpec>::new(), 0);
         let mut unwanted = false;
@@ -165,11 +162,11 @@ impl Engine {
         self.people.get(from, self.now).offers = offers;
         if let Some(first) = left_out.first() {
             let message = format!("{} of your tools cannot be used: {first}.", left_out.len());
-            self.complain(from, false, None, Complaint::notice(&message));
+            self.complain(from, false, Some(stanza.to_string()), Complaint::notice(&message));
         }
         if unwanted {
             let message = "This agent takes no tools from clients, and yours were ignored.";
-            self.hint(from, Hint::ClientTools, "tools".to_owned(), message);
+            self.hint(from, Hint::ClientTools, stanza.to_string(), message);
         }
     }
 }

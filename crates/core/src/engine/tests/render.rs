@@ -18,6 +18,7 @@ pub(super) struct Show {
     pub(super) saves: bool,
     pub(super) numbers: bool,
     pub(super) tools: bool,
+    pub(super) descriptions: bool,
 }
 
 /// Gives ids that were drawn short names: `am#1`, `ar#2`.
@@ -119,6 +120,9 @@ pub(super) fn output(output: &Output, show: Show, names: &mut Names) -> Option<S
             if show.tools {
                 let names: Vec<&str> = prompt.tools.iter().map(|tool| tool.name.as_str()).collect();
                 let _ = write!(line, " [{}]", names.join(" "));
+            }
+            for tool in prompt.tools.iter().filter(|_| show.descriptions) {
+                let _ = write!(line, "\n      | {} {:?} {}", tool.name, tool.description, tool.parameters);
             }
             if show.prompt {
                 line.push_str(&self::prompt(prompt));

@@ -80,6 +80,7 @@ pub(super) fn set(pair: &str, settings: &mut Settings, show: &mut Show, slow_sto
                     "saves" => show.saves = true,
                     "numbers" => show.numbers = true,
                     "tools" => show.tools = true,
+                    "descriptions" => show.descriptions = true,
                     _ => panic!("unknown: show={what}"),
                 }
             }
