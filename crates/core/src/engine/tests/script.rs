@@ -16,8 +16,8 @@
 //! `"ababab"`. `anna has role=admin` is an attribute by the server's word, `anna claims role=admin` one of her own.
 
 mod said;
-mod setting;
-mod words;
+pub(super) mod setting;
+pub(super) mod words;
 
 use super::render::{Names, Show, output};
 use super::shelf::Shelf;
@@ -68,7 +68,7 @@ pub(super) fn run(scenario: &str) -> String {
     written
 }
 
-struct Player {
+pub(super) struct Player {
     engine: Engine,
     show: Show,
     slow_store: bool,
@@ -84,6 +84,8 @@ struct Player {
     given: Vec<(Option<Ticket>, Record)>,
     unconfirmed: BTreeSet<Ticket>,
     asked: Vec<Output>,
+    /// All outputs, for whoever wants to react to them.
+    seen: Option<Vec<Output>>,
 }
 
 impl Player {
@@ -104,13 +106,41 @@ impl Player {
             stanzas: BTreeMap::new(),
             last_request: 0,
             unconfirmed: BTreeSet::new(),
+            seen: None,
         };
         // The first state is the same for all.
         player.drain(Time(START));
         player
     }
 
-    fn play(&mut self, line: &str) -> String {
+    /// A player whose outputs can be taken and reacted to.
+    pub(super) fn recording(settings: Settings) -> Self {
+        Self { seen: Some(Vec::new()), ..Self::new(settings, Show::default(), false) }
+    }
+
+    /// What came out since it was last asked.
+    pub(super) fn take_seen(&mut self) -> Vec<Output> {
+        self.seen.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Whose turn it is.
+    pub(super) fn asker(&self) -> Option<String> {
+        self.engine.turn.as_ref().map(|turn| turn.work.by.clone())
+    }
+
+    /// Something happens beyond what the lines say.
+    pub(super) fn happens(&mut self, input: Input) {
+        self.engine.handle(self.now, input);
+        self.drain(self.now);
+    }
+
+    /// Someone sends something beyond what the lines say.
+    pub(super) fn sends(&mut self, who: &str, body: Body) {
+        let input = self.received(who, None, body);
+        self.happens(input);
+    }
+
+    pub(super) fn play(&mut self, line: &str) -> String {
         let mut written = String::new();
         let words = words(line);
         let offset: u64 = words[0].parse().unwrap_or_else(|_| panic!("a line begins with a time: {line}"));
@@ -150,6 +180,7 @@ impl Player {
     fn drain(&mut self, now: Time) -> String {
         let mut written = String::new();
         while let Some(next) = self.engine.poll() {
+            self.seen.iter_mut().for_each(|seen| seen.push(next.clone()));
             if let Output::Generate { request, .. } = &next {
                 self.last_request = request.0;
             }

@@ -89,6 +89,11 @@ pub(super) fn set(pair: &str, settings: &mut Settings, show: &mut Show, slow_sto
     }
 }
 
+/// The same where nothing is shown.
+pub(in super::super) fn set_only(pair: &str, settings: &mut Settings) {
+    set(pair, settings, &mut Show::default(), &mut false);
+}
+
 fn gate(word: &str) -> Gate {
     match word {
         "allow" => Gate::Allow,

@@ -5,7 +5,7 @@ pub(super) fn number(word: &str) -> u64 {
 }
 
 /// Words between blanks; a JSON string, an object, or `key="a value"` is one word.
-pub(super) fn words(line: &str) -> Vec<String> {
+pub(in super::super) fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut rest = line.trim();
     while !rest.is_empty() {
