@@ -96,7 +96,8 @@ impl Gullible {
         told.push_str(&text);
         let mut calls = Vec::new();
         for Found { mut directive, always, when } in found(&text) {
-            if when.is_some_and(|word| !last.contains(&word)) || (!always && self.heard.contains(&directive))
+            if when.is_some_and(|word| !last.replace(&format!("WHEN {word}"), "").contains(&word))
+                || (!always && self.heard.contains(&directive))
             {
                 continue;
             }
