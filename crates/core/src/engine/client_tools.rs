@@ -19,11 +19,13 @@ const MAY_BE_AWAY: Duration = Duration::from_secs(10);
 
 impl Engine {
     /// Sends the request to the client that is to run it, or sends it again.
-    pub(super) fn hand_to_client(&mut self, message: &str, by: &str, run: &Run) {
+    pub(super) fn hand_to_client(&mut self, message: &str, by: &str, run: &mut Run) {
         let either = run.called.as_ref().is_some_and(|called| called.tool.execution == Execution::Either);
         let execution = if either { body::Execution::Either } else { body::Execution::Client };
         let request = self.tool_use_request(message, run, execution);
+        self.outbox.take_back(run.asked_by.take());
         self.send(Audience::One(by.to_owned()), request);
+        run.asked_by = Some(self.outbox.number());
     }
 
     /// A client says what its tool gave.
@@ -60,6 +62,7 @@ impl Engine {
         let Some(called) = &run.called else { return };
         let time = called.tool.timeout.unwrap_or(self.settings.tool_timeout);
         if called.tool.execution == Execution::Either && called.tool.spec.repeatable {
+            self.outbox.take_back(run.asked_by.take());
             run.stage = Stage::Server;
             run.away_until = None;
             run.deadline = Some(self.now + time);

@@ -52,7 +52,7 @@ impl Engine {
     }
 
     /// Asks, or asks again one who has come back.
-    pub(super) fn send_consent_request(&mut self, message: &str, by: &str, run: &Run) {
+    pub(super) fn send_consent_request(&mut self, message: &str, by: &str, run: &mut Run) {
         let left = run.deadline.map_or(self.settings.consent_timeout, |deadline| deadline - self.now);
         let request = ToolConsentRequest {
             id: self.ids.next(Kind::Consent),
@@ -64,7 +64,9 @@ impl Engine {
             reason: Some(run.reason.clone()),
             timeout_ms: millis(left),
         };
+        self.outbox.take_back(run.asked_by.take());
         self.send(Audience::One(by.to_owned()), Body::ToolConsentRequest(request));
+        run.asked_by = Some(self.outbox.number());
     }
 
     /// Someone allows a call, or not.

@@ -154,6 +154,14 @@ impl Outbox {
         self.waiting.iter_mut().any(|waiting| waiting.output.take_if(is_it).is_some())
     }
 
+    /// Takes back a message to one participant, if it has not gone out yet.
+    pub(super) fn take_back(&mut self, number: Option<i32>) {
+        let is_it = |waiting: &&mut Waiting| number.is_some() && waiting.number == number && !waiting.kept;
+        if let Some(waiting) = self.waiting.iter_mut().find(is_it) {
+            waiting.output = None;
+        }
+    }
+
     /// Whether nothing waits for the store.
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.reserving.is_none()

@@ -49,6 +49,8 @@ pub(super) struct Run {
     pub(super) deadline: Option<Time>,
     /// When it is given up because the one who is to answer is away.
     pub(super) away_until: Option<Time>,
+    /// The number of the packet by which the one who is to answer was asked last.
+    pub(super) asked_by: Option<i32>,
 }
 
 /// How far a call has come.
@@ -92,7 +94,18 @@ impl Run {
     fn new(call: ToolCall, id: RunId) -> Self {
         let stage = Stage::Over(String::new());
         let (request, reason, begun) = (String::new(), String::new(), false);
-        Self { call, id, called: None, request, reason, stage, begun, deadline: None, away_until: None }
+        Self {
+            call,
+            id,
+            called: None,
+            request,
+            reason,
+            stage,
+            begun,
+            deadline: None,
+            away_until: None,
+            asked_by: None,
+        }
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -349,6 +362,8 @@ impl Engine {
             Err((word, message)) => Err((word, self.settings.secrets.hide(&message).into_owned())),
         };
         let client = run.stage == Stage::Client;
+        // Whom the store has kept waiting need not be asked any more.
+        self.outbox.take_back(run.asked_by.take());
         // The advice is ours, and stands outside of what others wrote.
         let content = for_the_model(outcome.clone(), written_by)
             + if advice.is_empty() { "" } else { "\n" }

@@ -6,6 +6,8 @@
 // The fuzz target includes this file by its path, from where the module would be looked for elsewhere.
 #[path = "world/rules.rs"]
 mod rules;
+#[path = "world/tools.rs"]
+mod tools;
 
 use super::shelf::Shelf;
 use super::sotto_core::engine::Engine;
@@ -13,9 +15,8 @@ use super::sotto_core::engine::event::{Input, Output, Participant, RequestId, Ru
 use super::sotto_core::engine::people::Audience;
 use super::sotto_core::engine::record::{self, Record};
 use super::sotto_core::engine::settings::{Interruption, Settings};
-use super::sotto_core::model::{Chunk, Failure, Finish, ToolCall, ToolSpec, Usage};
+use super::sotto_core::model::{Chunk, Failure, Finish, ToolCall, Usage};
 use super::sotto_core::time::Time;
-use super::sotto_core::tool::Tool;
 use super::sotto_core::wire::body::{
     Body, Configuration, ControlStop, ControlVariation, StopType, UserMessage, VariationMode,
 };
@@ -32,7 +33,7 @@ const THOUGHTS: [&str; 6] =
     ["Ψ", "Ψ so. Ψ then.\n\n", "ΨΨ", "1. Ψ first\n2. Ψ second\n", "Ψ the key is opense", "same Ψ"];
 const WORDS: [&str; 8] =
     ["", " ", "One. ", "Two and", " 3.14 e.g. four! ", "\n\n", "fünf 😀 六。", "```\nx = 1;\n```\n"];
-const FEATURES: [&str; 4] = ["streaming", "reasoning_deltas", "turn_meta", "reasoning_steps"];
+const FEATURES: [&str; 5] = ["streaming", "reasoning_deltas", "turn_meta", "reasoning_steps", "tool_consent"];
 
 /// One answer, as far as it has come.
 #[derive(Debug, Default)]
@@ -81,19 +82,14 @@ pub(super) struct World {
     acknowledgements: BTreeSet<(String, i32)>,
     answers: BTreeMap<String, Answer>,
     steps: BTreeMap<String, i32>,
+    uses: tools::Uses,
 }
 
 /// Settings under which much happens soon. The first byte of an action sequence chooses between them.
 pub(super) fn settings(choice: u8) -> Settings {
-    let tool = ToolSpec {
-        name: "clock".into(),
-        description: "tells".into(),
-        repeatable: true,
-        parameters: Value::Null,
-    };
     let mut settings = Settings {
         conversation: "room".to_owned(),
-        tools: vec![Tool::harmless(tool)],
+        tools: tools::tools(),
         max_tool_rounds: 2,
         tool_timeout: Duration::from_secs(1),
         max_thinking: Duration::from_secs(2),
@@ -103,6 +99,7 @@ pub(super) fn settings(choice: u8) -> Settings {
         ..Settings::default()
     };
     settings.limits.waiting = 4;
+    settings.client_tools = choice & 8 != 0;
     if choice & 1 != 0 {
         settings.interruption = Interruption::Queue;
     }
@@ -151,6 +148,7 @@ impl World {
             acknowledgements: BTreeSet::new(),
             answers: BTreeMap::new(),
             steps: BTreeMap::new(),
+            uses: tools::Uses::default(),
         };
         world.drain();
         world
@@ -159,7 +157,7 @@ impl World {
     /// Does something. Any four bytes mean something.
     pub(super) fn act(&mut self, [what, who, a, b]: [u8; 4]) {
         let index = usize::from(who) % PEOPLE.len();
-        match what % 24 {
+        match what % 32 {
             0..=2 => {
                 let id = format!("m{}", a % 16);
                 let content = format!("{} {}", WORDS[2], b % 4);
@@ -218,8 +216,9 @@ impl World {
             }
             12..=14 => self.model(a, Ok(Chunk::Text(WORDS[usize::from(b) % WORDS.len()].to_owned()))),
             15 => {
-                let name = if b & 1 == 0 { "clock" } else { "sundial" }.to_owned();
-                let arguments = if b & 2 == 0 { Ok(Map::new()) } else { Err("[".to_owned()) };
+                let name = tools::CALLED[usize::from(b / 4) % tools::CALLED.len()].to_owned();
+                let arguments = Map::from_iter([("n".to_owned(), Value::from(a))]);
+                let arguments = if b % 4 != 0 { Ok(arguments) } else { Err("[".to_owned()) };
                 self.model(a, Ok(Chunk::ToolCall(ToolCall { id: format!("call{b}"), name, arguments })));
             }
             16 => {
@@ -243,6 +242,7 @@ impl World {
             20 | 21 => self.confirm(usize::from(a) % 4 + 1, b % 8 != 0),
             22 if b == 0 => self.shelf.keep_only(usize::from(a) % 8),
             22 => self.pass(Duration::from_millis(u64::from(a) * 10)),
+            24..=30 => self.act_on_tools(index, [(what % 32 - 24) / 2, a, b]),
             _ if a == 0 && b == 0 => {
                 self.draining = true;
                 self.handle(Input::Drain);
@@ -266,7 +266,11 @@ impl World {
             } else if let Some(&run) = self.runs.first() {
                 self.tool(run, ToolOutcome::Done(Value::Null));
             } else if self.unconfirmed.is_empty() {
-                break;
+                if self.engine.is_idle() {
+                    break;
+                }
+                // Someone is to answer, and does not.
+                self.pass(Duration::from_secs(100));
             }
         }
         assert!(self.engine.is_idle(), "it comes to its end");

@@ -3,7 +3,7 @@
 use super::super::sotto_core::engine::event::{Output, Recipients, Ticket, Transcript};
 use super::super::sotto_core::engine::record::{self, Record, Stanza};
 use super::super::sotto_core::model::Message;
-use super::super::sotto_core::wire::body::Body;
+use super::super::sotto_core::wire::body::{Body, Execution};
 use super::super::sotto_core::wire::{self, Envelope};
 use super::{PEOPLE, THOUGHT, World};
 use serde_json::Value;
@@ -33,6 +33,7 @@ impl World {
             }
             Output::Transcript(transcript) => self.look_at_transcript(transcript),
             Output::Generate { request, prompt } => {
+                self.look_at_prompt(prompt);
                 let calls = prompt.messages.iter().flat_map(|message| match message {
                     Message::Assistant { calls, .. } => calls.as_slice(),
                     _ => &[],
@@ -45,7 +46,10 @@ impl World {
             Output::CancelGenerate(request) => {
                 assert_eq!(self.request.take(), Some(*request), "what is cancelled was running");
             }
-            Output::RunTool { run, .. } => assert!(self.runs.insert(*run), "each run is a new one"),
+            Output::RunTool { run, name, arguments, .. } => {
+                assert!(self.runs.insert(*run), "each run is a new one");
+                self.look_at_use(name, arguments);
+            }
             Output::CancelTool(run) => assert!(self.runs.remove(run), "what is cancelled was running"),
             Output::TurnEnded(report) => {
                 self.ended += 1;
@@ -99,6 +103,7 @@ impl World {
                 *index += 1;
                 assert_eq!(step.step_index, *index, "steps are counted from 1 for each answer");
             }
+            Body::ToolUseResult(result) => self.look_at_result(&result.request_id),
             _ => {}
         }
     }
@@ -141,6 +146,9 @@ impl World {
         match &envelope.body {
             Body::Acknowledgement(acknowledgement) => {
                 let key = (to.expect("to one").clone(), acknowledgement.acknowledged_stanza_id);
+                if acknowledgement.success {
+                    self.look_at_taken(&key);
+                }
                 if acknowledgement.success
                     && let Some(id) = self.sent_as.get(&key)
                 {
@@ -148,6 +156,16 @@ impl World {
                 }
                 assert!(self.acknowledgements.insert(key), "a stanza is acknowledged once");
             }
+            Body::ToolUseRequest(request) if request.execution != Execution::Server => {
+                let to = to.expect("to one");
+                if !self.knows_request(&request.id) {
+                    let offered = request.tool_name == "torch";
+                    let name = if offered { "client_torch" } else { &request.tool_name };
+                    self.look_at_use(name, &request.parameters);
+                }
+                self.look_at_request(request, to);
+            }
+            Body::ToolConsentRequest(request) => self.look_at_question(request, to.expect("to one")),
             Body::StartAnswer(start) => self.answers_what_was_acknowledged(&start.previous_id),
             Body::ReasoningStep(step) => self.answers_what_was_acknowledged(&step.previous_id),
             _ => {}
