@@ -46,7 +46,7 @@ impl Engine {
             at: self.now,
         };
         self.outbox.save(Record::ToolAsked(asked), false, &mut self.outputs);
-        run.reason = reason.to_owned();
+        reason.clone_into(&mut run.reason);
         self.send_consent_request(&turn.work.message_id, &turn.work.by, run);
         Ok(())
     }
@@ -70,7 +70,7 @@ impl Engine {
     }
 
     /// Someone allows a call, or not.
-    pub(super) fn consented(&mut self, from: &str, stanza: i32, consent: ToolConsent) {
+    pub(super) fn consented(&mut self, from: &str, stanza: i32, consent: &ToolConsent) {
         let Some(id) = self.open_for(from, stanza, &consent.request_id, &Stage::Asked, || {
             Body::ToolConsent(consent.clone())
         }) else {

@@ -98,7 +98,7 @@ impl Engine {
             Body::ControlVariation(variation) => self.vary(from, stanza, variation),
             Body::Configuration(configuration) => self.configure(from, stanza, configuration),
             Body::ToolUseResult(result) => self.client_answered(from, stanza, result),
-            Body::ToolConsent(consent) => self.consented(from, stanza, consent),
+            Body::ToolConsent(consent) => self.consented(from, stanza, &consent),
             Body::AudioChunk(_) => self.hint(
                 from,
                 Hint::AudioChunk,

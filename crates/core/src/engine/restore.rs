@@ -29,11 +29,11 @@ const NOT_RUN: &str = "The agent was restarted before the user had allowed this 
 struct Open {
     work: Work,
     attempts: u32,
-    calls: Vec<Call>,
+    calls: Vec<Used>,
 }
 
 /// A run of a tool.
-struct Call {
+struct Used {
     call: ToolCall,
     /// `None` while it waits for someone's leave.
     begun: Option<record::ToolBegun>,
@@ -100,7 +100,7 @@ impl Engine {
             Record::ToolAsked(tool) => {
                 self.runs = self.runs.max(number_of(&tool.call));
                 if let Some(open) = of_message(open, &tool.message) {
-                    open.calls.push(Call { call: tool.call, begun: None, content: None });
+                    open.calls.push(Used { call: tool.call, begun: None, content: None });
                 }
             }
             Record::ToolBegun(tool) => {
@@ -229,7 +229,7 @@ impl Engine {
         let taint = open.taint();
         let Open { mut work, attempts, calls } = open;
         work.taint = taint;
-        for Call { call, begun, content } in calls {
+        for Used { call, begun, content } in calls {
             let content = content.unwrap_or_else(|| match &begun {
                 Some(begun) => self.lose(begun),
                 None => self.never_ran(&call),
@@ -283,7 +283,7 @@ impl Open {
     fn begin(&mut self, begun: record::ToolBegun) {
         match self.calls.iter_mut().find(|call| call.call.id == begun.call.id) {
             Some(call) => call.begun = Some(begun),
-            None => self.calls.push(Call { call: begun.call.clone(), begun: Some(begun), content: None }),
+            None => self.calls.push(Used { call: begun.call.clone(), begun: Some(begun), content: None }),
         }
     }
 

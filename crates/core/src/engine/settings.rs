@@ -6,6 +6,7 @@ use std::time::Duration;
 
 /// How a conversation is to be held.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "switches that do not depend on each other")]
 pub struct Settings {
     /// The conversation's id: the room's name.
     pub conversation: String,

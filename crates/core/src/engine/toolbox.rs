@@ -48,7 +48,9 @@ pub(super) fn admitted(tools: Vec<Tool>) -> Vec<Tool> {
     let mut admitted = tools;
     // The first of a name counts.
     admitted.retain(|tool| unusable(tool).is_none() && names.insert(tool.spec.name.clone()));
-    admitted.iter_mut().for_each(|tool| make_harmless(&mut tool.spec));
+    for tool in &mut admitted {
+        make_harmless(&mut tool.spec);
+    }
     admitted
 }
 
@@ -148,16 +150,15 @@ impl Engine {
             } else {
                 schema::unusable(&tool.parameters).map(|why| format!("a schema cannot be used: {why}"))
             };
-            match fault {
-                Some(fault) => left_out.push(fault),
-                None => {
-                    let OfferedTool { name, description, parameters } = tool;
-                    // Nobody knows whether running it twice does harm.
-                    let mut spec = ToolSpec { name, description, parameters, repeatable: false };
-                    make_harmless(&mut spec);
-                    offers.push(spec);
-                }
+            if let Some(fault) = fault {
+                left_out.push(fault);
+                continue;
             }
+            let OfferedTool { name, description, parameters } = tool;
+            // Nobody knows whether running it twice does harm.
+            let mut spec = ToolSpec { name, description, parameters, repeatable: false };
+            make_harmless(&mut spec);
+            offers.push(spec);
         }
         self.people.get(from, self.now).offers = offers;
         if let Some(first) = left_out.first() {

@@ -1,4 +1,4 @@
-//! Attacks, in the manner of AgentDojo: strangers write into what the model reads (pages, mails, descriptions, errors, each
+//! Attacks, in the manner of `AgentDojo`: strangers write into what the model reads (pages, mails, descriptions, errors, each
 //! other's results), and the model does whatever it reads there. Nothing may come of it but what the one who asks wants.
 //!
 //! The cases are in `injections/`, one file per way in. Their form is that of the scenarios, without outcomes, and with:

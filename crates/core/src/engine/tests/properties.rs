@@ -192,7 +192,7 @@ fn tools_are_used_by_the_rules() {
     for seed in 0..if cfg!(feature = "slow") { 20_000 } else { 250 } {
         let mut dice = Dice::new(seed);
         let mut byte = || u8::try_from(dice.between(0, 255)).unwrap_or(u8::MAX);
-        let choice = byte() | 8;
+        let choice = byte();
         let mut world = World::new(settings(choice), choice);
         for person in 0..3 {
             world.act([24, person, byte(), 1]);
@@ -216,7 +216,7 @@ fn tools_are_used_by_the_rules() {
         }
     }
     println!("{runs} runs, {asked} questions, {allowed} allowed, {handed} handed to clients, {told} results");
-    assert!(runs > 200 && asked > 200 && allowed > 15 && handed > 25 && told > 400);
+    assert!(runs > 200 && asked > 200 && allowed > 15 && handed > 10 && told > 400);
 }
 
 #[test]

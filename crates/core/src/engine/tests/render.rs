@@ -194,6 +194,38 @@ fn body(body: &Body, names: &mut Names) -> String {
                 quoted(&whole.content)
             )
         }
+        Body::ToolUseRequest(_) | Body::ToolConsentRequest(_) | Body::ToolUseResult(_) => {
+            about_tools(body, names)
+        }
+        Body::Configuration(configuration) => {
+            let features = configuration.features.clone().unwrap_or_default().join(" ");
+            format!(
+                "configuration, seen {}: {features}",
+                configuration.last_sequence_seen.unwrap_or_default()
+            )
+        }
+        Body::TurnMeta(meta) => {
+            let answer = meta.answer_id.as_deref().map_or("-".to_owned(), |id| names.shorten(id));
+            let tokens = |tokens: Option<i64>| tokens.map_or("-".to_owned(), |tokens| tokens.to_string());
+            let mut line = format!("figures of {} {answer}:", meta.message_id);
+            if meta.exact {
+                let _ = write!(line, " {}+{} tokens,", tokens(meta.input_tokens), tokens(meta.output_tokens));
+            }
+            let _ = write!(line, " thinking {} ms of {} ms", meta.thinking_ms, meta.total_ms);
+            if let Some(effort) = &meta.effort {
+                let _ = write!(line, ", effort {effort}");
+            }
+            if meta.interrupted {
+                line.push_str(", interrupted");
+            }
+            line
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+fn about_tools(body: &Body, names: &mut Names) -> String {
+    match body {
         Body::ToolUseRequest(request) => {
             let parameters = serde_json::Value::Object(request.parameters.clone());
             let by = match request.execution {
@@ -230,29 +262,6 @@ fn body(body: &Body, names: &mut Names) -> String {
                     result.error_message.as_deref().unwrap_or("?")
                 ),
             }
-        }
-        Body::Configuration(configuration) => {
-            let features = configuration.features.clone().unwrap_or_default().join(" ");
-            format!(
-                "configuration, seen {}: {features}",
-                configuration.last_sequence_seen.unwrap_or_default()
-            )
-        }
-        Body::TurnMeta(meta) => {
-            let answer = meta.answer_id.as_deref().map_or("-".to_owned(), |id| names.shorten(id));
-            let tokens = |tokens: Option<i64>| tokens.map_or("-".to_owned(), |tokens| tokens.to_string());
-            let mut line = format!("figures of {} {answer}:", meta.message_id);
-            if meta.exact {
-                let _ = write!(line, " {}+{} tokens,", tokens(meta.input_tokens), tokens(meta.output_tokens));
-            }
-            let _ = write!(line, " thinking {} ms of {} ms", meta.thinking_ms, meta.total_ms);
-            if let Some(effort) = &meta.effort {
-                let _ = write!(line, ", effort {effort}");
-            }
-            if meta.interrupted {
-                line.push_str(", interrupted");
-            }
-            line
         }
         other => format!("{other:?}"),
     }

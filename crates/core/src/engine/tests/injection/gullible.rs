@@ -78,12 +78,11 @@ impl Gullible {
         let (mut text, mut seen, mut last) = (String::new(), String::new(), "");
         for message in &prompt.messages {
             match message {
-                Message::System(said) => _ = writeln!(text, "{said}"),
+                Message::System(said) | Message::Assistant { text: said, .. } => _ = writeln!(text, "{said}"),
                 Message::User(said) => {
                     last = said;
                     _ = writeln!(text, "{said}");
                 }
-                Message::Assistant { text: said, .. } => _ = writeln!(text, "{said}"),
                 Message::Tool { content, .. } => {
                     seen.push_str(content);
                     _ = writeln!(text, "{content}");

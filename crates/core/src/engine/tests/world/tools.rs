@@ -72,7 +72,7 @@ impl World {
                 let offered = names.iter().enumerate().filter(|(bit, _)| a & (1 << bit) != 0);
                 let tools = Some(offered.map(|(_, name)| offer(name)).collect());
                 let features = (b & 1 != 0).then(|| vec!["streaming".to_owned(), "tool_consent".to_owned()]);
-                let wants = Configuration { tools, features, ..Configuration::default() };
+                let wants = Configuration { features, tools, ..Configuration::default() };
                 self.send(index, Body::Configuration(wants));
             }
             1 => {
