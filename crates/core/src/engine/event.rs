@@ -91,7 +91,8 @@ pub enum Input {
         /// How.
         outcome: ToolOutcome,
     },
-    /// These are the agent's tools from now on. What is being run goes on.
+    /// These are the agent's tools from now on. What is being run goes on. An engine that is made anew has those of its
+    /// settings.
     Tools(Vec<Tool>),
     /// The store has it, or could not take it.
     Stored {

@@ -101,9 +101,9 @@ impl Engine {
         turn.speakers.insert(turn.work.by.clone());
     }
 
-    /// What is to be done about a call in this turn.
-    pub(super) fn verdict(&self, turn: &Turn, called: &Available) -> Verdict {
-        let unvouched = self.available(turn).iter().any(Available::is_unvouched);
+    /// What is to be done about a call in this turn, of what there is.
+    pub(super) fn verdict(&self, turn: &Turn, called: &Available, available: &[Available]) -> Verdict {
+        let unvouched = available.iter().any(Available::is_unvouched);
         self.settings.policy.verdict(called, turn.taint | turn.inherited, unvouched)
     }
 }

@@ -283,3 +283,47 @@ impl History {
         unfinished.map(|begun| begun.number)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    /// As an older version wrote it: without what was added since.
+    fn without_taint(record: &Record) -> Vec<u8> {
+        let mut value: Value = rmp_serde::from_slice(&record.to_bytes()).expect("a record is a map");
+        for fields in value.as_object_mut().expect("one kind").values_mut() {
+            fields.as_object_mut().expect("its fields").remove("taint").expect("it is written");
+        }
+        rmp_serde::to_vec_named(&value).expect("it was read")
+    }
+
+    #[test]
+    fn records_of_older_versions_are_read() {
+        let call = ToolCall {
+            id: "call00001".to_owned(),
+            name: "time".to_owned(),
+            arguments: Ok(json!({"zone": "UTC"}).as_object().cloned().unwrap_or_default()),
+        };
+        let (message, request) = ("m1".to_owned(), "atu_1".to_owned());
+        let begun =
+            ToolBegun { message, call, request, repeatable: true, taint: Taint::default(), at: Time(1) };
+        let answer = Answer {
+            message: Some("m1".to_owned()),
+            answer: None,
+            announced: false,
+            text: String::new(),
+            taint: Taint::default(),
+            end: TurnEnd::Answered,
+            steps: 0,
+            thinking_ms: 0,
+            total_ms: 0,
+            usage: Usage::default(),
+            spent: Spent::default(),
+            at: Time(2),
+        };
+        for record in [Record::ToolBegun(begun), Record::Answer(answer)] {
+            assert_eq!(Record::from_bytes(&without_taint(&record)), Some(record));
+        }
+    }
+}

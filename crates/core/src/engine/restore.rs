@@ -173,6 +173,8 @@ impl Engine {
         };
         let place = open.iter().position(|open| open.work.message_id == message);
         let ended = place.map(|place| open.remove(place));
+        // What was called in the last round and not given to the model before the turn was broken off is told from now on.
+        let taint = taint | ended.as_ref().map(Open::taint).unwrap_or_default();
         let (go_on_from, calls) = match ended {
             Some(open) => {
                 self.conversation.release(open.work.message);

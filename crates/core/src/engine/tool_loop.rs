@@ -176,9 +176,8 @@ impl Engine {
             let advice = turn.trouble.count_fault(&run.call.name, turn.round);
             return run.fail("invalid_parameters", format!("{fault}{advice}"));
         }
-        let called = called.clone();
-        let verdict = self.verdict(turn, &called);
-        run.called = Some(called);
+        let verdict = self.verdict(turn, called, &available);
+        run.called = Some(called.clone());
         run.request = self.ids.next(Kind::ToolUse);
         match verdict {
             Verdict::Run => self.begin_run(&turn.work.message_id, &turn.work.by, run),
