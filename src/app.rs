@@ -14,6 +14,7 @@ use sotto_core::engine::mask::Secrets;
 use sotto_core::engine::settings::{self, Settings};
 use sotto_core::ids::{Ids, Kind};
 use sotto_core::model::request::{RequestOptions, Sampling, Switch};
+use sotto_core::tool::Tool;
 use sotto_core::wire;
 use std::future::pending;
 use std::io;
@@ -289,7 +290,7 @@ impl App {
             step_chars: reasoning.step_chars,
             max_thinking: reasoning.max_seconds,
             max_thinking_chars: reasoning.max_chars,
-            tools: self.ports.tools.specs(),
+            tools: self.ports.tools.specs().into_iter().map(Tool::harmless).collect(),
             max_tool_rounds: tools.max_rounds,
             tool_timeout: tools.timeout,
             limits: settings::Limits {

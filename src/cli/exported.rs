@@ -183,6 +183,7 @@ fn read_stanza(stanza: Value) -> Result<Stanza, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sotto_core::engine::policy::Taint;
     use sotto_core::engine::record::{Message, ToolBegun};
     use sotto_core::model::ToolCall;
     use sotto_core::wire::body::{Body, ReasoningStep};
@@ -202,6 +203,7 @@ mod tests {
             call: ToolCall { id: "call00001".to_owned(), name: "time".to_owned(), arguments: Ok(Map::new()) },
             request: "atu_1".to_owned(),
             repeatable: true,
+            taint: Taint::default(),
             at: Time(5),
         });
         let body = Body::ReasoningStep(ReasoningStep {

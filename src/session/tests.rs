@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use sotto_core::engine::event::{AgentState, Recipients, ToolOutcome};
 use sotto_core::engine::record::{History, Page};
 use sotto_core::model::{Chunk, Failure, Finish, Prompt, ToolCall, ToolSpec};
+use sotto_core::tool::Tool;
 use sotto_core::wire::body::{Body, UserMessage};
 use sotto_core::wire::{Envelope, Limits};
 use std::sync::Mutex;
@@ -146,8 +147,11 @@ impl Bench {
         let room = Room { name: "room".to_owned(), events: for_session, commands: from_session, connected };
         let metrics = Arc::new(Metrics::default());
         let ports = Ports { model, tools: Arc::new(Broken), metrics: Arc::clone(&metrics) };
-        let settings =
-            Settings { conversation: "room".to_owned(), tools: Broken.specs(), ..Settings::default() };
+        let settings = Settings {
+            conversation: "room".to_owned(),
+            tools: Broken.specs().into_iter().map(Tool::harmless).collect(),
+            ..Settings::default()
+        };
         let options = Options {
             settings,
             limits: Limits::default(),

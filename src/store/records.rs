@@ -158,6 +158,7 @@ impl Fact {
             Record::Variation(it) => ("variation", None, None, Effect::OpensAgain(it.target.clone())),
             Record::Begun(it) => ("begun", some(&it.message), some(&it.answer), Effect::Nothing),
             Record::Reasoning(it) => ("reasoning", some(&it.message), None, Effect::Nothing),
+            Record::ToolAsked(it) => ("tool_asked", some(&it.message), None, Effect::Nothing),
             Record::ToolBegun(it) => ("tool_begun", some(&it.message), None, Effect::Nothing),
             Record::ToolEnded(_) => ("tool_ended", None, None, Effect::Nothing),
             Record::BrokenOff(it) => ("broken_off", some(&it.message), some(&it.answer), Effect::Nothing),

@@ -151,6 +151,7 @@ impl Metrics {
             Count::QueueOverflow => "queue_overflow",
             Count::Duplicate => "duplicate",
             Count::Stale => "stale",
+            Count::Forged => "forged",
         };
         self.events.get_or_create(&Kind::of(kind)).inc_by(times.into());
     }

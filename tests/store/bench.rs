@@ -7,6 +7,7 @@ use sotto::store::process::Process;
 use sotto::store::{Archive, MasterKeys, Settings, postgres, sqlite};
 use sotto_core::engine::event::TurnEnd;
 use sotto_core::engine::people::Audience;
+use sotto_core::engine::policy::Taint;
 use sotto_core::engine::record::{
     Answer, Begun, BrokenOff, Joined, Message, Reasoning, Record, Spent, Stanza, Variation,
 };
@@ -222,6 +223,7 @@ pub(crate) fn answer(message: &str) -> Record {
         answer: Some(format!("am_{message}")),
         announced: true,
         text: "Good day.".to_owned(),
+        taint: Taint::default(),
         end: TurnEnd::Answered,
         steps: 1,
         thinking_ms: 10,

@@ -23,6 +23,8 @@ pub enum Kind {
     ToolUse,
     /// What a tool answered.
     ToolResult,
+    /// The question whether a tool may be used.
+    Consent,
     /// A memory that was recalled.
     Memory,
     /// A comment on a message.
@@ -40,6 +42,7 @@ impl Kind {
             Self::ReasoningStep => "ar",
             Self::ToolUse => "atu",
             Self::ToolResult => "atr",
+            Self::Consent => "atc",
             Self::Memory => "amem",
             Self::Commentary => "aucc",
             Self::Error => "err",
@@ -74,12 +77,13 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    const KINDS: [Kind; 8] = [
+    const KINDS: [Kind; 9] = [
         Kind::Message,
         Kind::Sentence,
         Kind::ReasoningStep,
         Kind::ToolUse,
         Kind::ToolResult,
+        Kind::Consent,
         Kind::Memory,
         Kind::Commentary,
         Kind::Error,

@@ -10,10 +10,15 @@
 //! - [`time`]: moments, as they are passed in.
 //! - [`wire`]: messages as bytes and as types.
 //! - [`model`]: what endpoints stream, and what they are asked.
+//! - [`schema`]: whether arguments fit what a tool says of them.
+//! - [`tool`]: tools as the engine knows them.
 //! - [`engine`]: the conversation itself.
 
 pub mod engine;
 pub mod ids;
 pub mod model;
+pub mod schema;
 pub mod time;
+#[allow(clippy::struct_excessive_bools, reason = "the effects of a tool do not depend on each other")]
+pub mod tool;
 pub mod wire;

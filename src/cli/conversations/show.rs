@@ -146,7 +146,8 @@ impl Telling {
                 self.tell_answer(broken.at, &message, answer, text, "the agent ended here; it answers again")
             }
             Record::Answer(answer) => self.tell_end(answer),
-            Record::Reserved { .. } | Record::Stanza(_) => String::new(),
+            // Where it was allowed it has begun, and is told then.
+            Record::ToolAsked(_) | Record::Reserved { .. } | Record::Stanza(_) => String::new(),
         }
     }
 

@@ -17,6 +17,7 @@ use sotto_core::engine::record::{Answer, Begun, History, Message, Record, Stanza
 use sotto_core::engine::settings::{Limits, Settings, Visibility};
 use sotto_core::model::{Chunk, Failure, Finish, ToolCall};
 use sotto_core::time::Time;
+use sotto_core::tool::Tool;
 use sotto_core::wire::Envelope;
 use sotto_core::wire::body::{Body, Configuration, ControlStop, ControlVariation, StopType, UserMessage};
 use std::collections::{BTreeMap, VecDeque};
@@ -93,7 +94,7 @@ impl<'a> Rerun<'a> {
             max_thinking: Duration::MAX,
             max_thinking_chars: usize::MAX,
             max_answer_chars: usize::MAX,
-            tools: script.tools(),
+            tools: script.tools().into_iter().map(Tool::harmless).collect(),
             max_tool_rounds: u32::MAX,
             tool_timeout: script.tool_timeout().unwrap_or(Settings::default().tool_timeout),
             limits: unlimited,
@@ -144,7 +145,7 @@ impl<'a> Rerun<'a> {
             Record::ToolEnded(ended) => self.tool_ended(ended),
             Record::BrokenOff(_) => self.is_killed(),
             Record::Answer(answer) => self.ends(index, answer),
-            Record::Reasoning(_) | Record::Reserved { .. } | Record::Stanza(_) => {}
+            Record::ToolAsked(_) | Record::Reasoning(_) | Record::Reserved { .. } | Record::Stanza(_) => {}
         }
     }
 

@@ -207,6 +207,7 @@ pub(super) fn time_of(fact: &Record) -> Option<Time> {
         Record::Message(it) => Some(it.at),
         Record::Variation(it) => Some(it.at),
         Record::Begun(it) => Some(it.at),
+        Record::ToolAsked(it) => Some(it.at),
         Record::ToolBegun(it) => Some(it.at),
         Record::ToolEnded(it) => Some(it.at),
         Record::BrokenOff(it) => Some(it.at),

@@ -4,6 +4,7 @@
 //! follows the answer it continues; nothing is overwritten for the store, which has every record. Here only what a
 //! prompt may still need is held: old messages leave memory.
 
+use super::policy::Taint;
 use crate::model::ToolCall;
 use crate::wire::body::VariationMode;
 use serde_json::{Map, Value};
@@ -54,6 +55,8 @@ pub(super) struct Answer {
     pub(super) text: String,
     /// The tools that were called on the way, with what they gave.
     pub(super) calls: Vec<(ToolCall, String)>,
+    /// What was in the prompt it was made of, and may be in it.
+    pub(super) taint: Taint,
 }
 
 impl Node {
@@ -142,6 +145,15 @@ impl Conversation {
             Said::User(message) => Some(message),
             Said::Agent(_) => None,
         }
+    }
+
+    /// What the answers among these may hold.
+    pub(super) fn taint(&self, keys: &[Key]) -> Taint {
+        let said = keys.iter().filter_map(|key| self.nodes.get(key)).map(|node| &node.said);
+        said.fold(Taint::default(), |sum, said| match said {
+            Said::Agent(answer) => sum | answer.taint,
+            Said::User(_) => sum,
+        })
     }
 
     pub(super) fn is_empty(&self) -> bool {

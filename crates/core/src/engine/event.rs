@@ -1,6 +1,7 @@
 //! All that can happen to a conversation, and all that it can want done.
 
 use crate::model::{Chunk, Failure, Prompt};
+use crate::tool::Tool;
 use crate::wire::{Envelope, Malformed};
 use serde_json::{Map, Value};
 use std::time::Duration;
@@ -36,6 +37,15 @@ pub enum Input {
     Left {
         /// Who.
         identity: String,
+    },
+    /// What the server says of someone who is there, after [`Joined`](Self::Joined) and whenever it changes.
+    Attributes {
+        /// Who.
+        identity: String,
+        /// Name and value of each.
+        attributes: Vec<(String, String)>,
+        /// Whether only the server can have set them. Where their owner could, they give no rights.
+        fixed: bool,
     },
     /// A packet of ours came, readable or not.
     Received {
@@ -81,6 +91,9 @@ pub enum Input {
         /// How.
         outcome: ToolOutcome,
     },
+    /// These are the agent's tools from now on. What is being run goes on. An engine that is made anew has those of its
+    /// settings.
+    Tools(Vec<Tool>),
     /// The store has it, or could not take it.
     Stored {
         /// What.
@@ -257,6 +270,8 @@ pub enum Count {
     Duplicate,
     /// Something came back for a turn that is over.
     Stale,
+    /// A tool's result, or the leave to use one, that was not its sender's to give.
+    Forged,
 }
 
 /// How a turn ended.

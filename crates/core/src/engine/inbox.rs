@@ -14,7 +14,8 @@ use serde_json::Value;
 use std::time::Duration;
 
 /// What the agent can do, as its Configuration says.
-const FEATURES: [&str; 5] = ["streaming", "reasoning_steps", "tool_use", "reasoning_deltas", "turn_meta"];
+const FEATURES: [&str; 6] =
+    ["streaming", "reasoning_steps", "tool_use", "reasoning_deltas", "turn_meta", "tool_consent"];
 /// The types that are acknowledged.
 const ACKNOWLEDGED: [u16; 6] = [2, 7, 10, 11, 12, 67];
 /// The longest id that is taken: ids are remembered, and sent back.
@@ -82,6 +83,9 @@ impl Engine {
             return;
         }
         if conversation.is_some_and(|conversation| conversation != self.settings.conversation) {
+            if matches!(body, Body::ToolUseResult(_) | Body::ToolConsent(_)) {
+                self.count(Count::Forged);
+            }
             let complaint = Complaint::refusal(
                 201,
                 "There is no such conversation here. Leave conversationId blank for the room's own.",
@@ -93,11 +97,8 @@ impl Engine {
             Body::ControlStop(stop) => self.stop(from, stanza, stop),
             Body::ControlVariation(variation) => self.vary(from, stanza, variation),
             Body::Configuration(configuration) => self.configure(from, stanza, configuration),
-            Body::ToolUseResult(_) | Body::ToolConsent(_) => {
-                let complaint =
-                    Complaint::refusal(202, "Nobody waits for this: no such tool request is open for you.");
-                self.refuse(from, stanza, &body, complaint);
-            }
+            Body::ToolUseResult(result) => self.client_answered(from, stanza, result),
+            Body::ToolConsent(consent) => self.consented(from, stanza, &consent),
             Body::AudioChunk(_) => self.hint(
                 from,
                 Hint::AudioChunk,
@@ -204,7 +205,7 @@ impl Engine {
         self.send(Audience::One(to.to_owned()), Body::Acknowledgement(body));
     }
 
-    fn hint(&mut self, to: &str, hint: Hint, about: String, message: &str) {
+    pub(super) fn hint(&mut self, to: &str, hint: Hint, about: String, message: &str) {
         if self.people.get(to, self.now).hints.insert(hint) {
             self.complain(to, false, Some(about), Complaint::notice(message));
         }
@@ -405,7 +406,8 @@ impl Engine {
     }
 
     fn configure(&mut self, from: &str, stanza: i32, configuration: Configuration) {
-        let Configuration { features, preferred_language, last_sequence_seen, .. } = configuration;
+        let Configuration { features, preferred_language, last_sequence_seen, tools, .. } = configuration;
+        let offers_anew = tools.is_some();
         let person = self.people.get(from, self.now);
         person.configure(features, preferred_language);
         self.acknowledge(from, stanza, true);
@@ -420,9 +422,13 @@ impl Engine {
             ..Configuration::default()
         };
         self.send(Audience::One(from.to_owned()), Body::Configuration(answer));
+        if let Some(tools) = tools {
+            self.offered(from, stanza, tools);
+        }
         if let Some(seen) = last_sequence_seen {
             self.catch_up(from, seen);
         }
+        self.send_open_again(from, offers_anew);
     }
 }
 

@@ -14,13 +14,16 @@
 //! | [`event`] | the inputs and outputs themselves |
 //! | [`settings`] | what an engine is told at its start |
 //! | `inbox`, `control` | what a packet means and what its sender is owed |
-//! | `turn`, `thinking`, `speaking`, `tool_loop`, `figures` | the way from a message to the end of its answer |
+//! | `turn`, `thinking`, `speaking`, `showing`, `figures` | the way from a message to the end of its answer |
+//! | `tool_loop`, [`toolbox`], [`policy`], `consent`, `client_tools`, `tool_text` | the use of tools: which there are, when they may be used, who runs them, what the model is told |
 //! | `conversation`, `prompt` | what was said, and what of it the model is told |
 //! | [`people`], `rate` | who takes part, what each may send and gets to see |
 //! | `outbox`, [`record`] | numbers, order, what is kept |
 //! | `restore`, `replay`, `snapshot` | going on where another engine stopped; what those get who missed something |
 //! | [`sentence`], [`reasoning`], [`mask`] | text as it flows: sentences, steps, hidden secrets |
 
+mod client_tools;
+mod consent;
 mod control;
 mod conversation;
 pub mod event;
@@ -29,6 +32,7 @@ mod inbox;
 pub mod mask;
 mod outbox;
 pub mod people;
+pub mod policy;
 mod prompt;
 mod rate;
 pub mod reasoning;
@@ -37,10 +41,13 @@ mod replay;
 mod restore;
 pub mod sentence;
 pub mod settings;
+mod showing;
 mod snapshot;
 mod speaking;
 mod thinking;
 mod tool_loop;
+mod tool_text;
+pub mod toolbox;
 mod turn;
 
 #[cfg(test)]
@@ -55,6 +62,7 @@ use event::{AgentState, Count, Input, Output, Participant, Ticket, Transcript, T
 use inbox::Saving;
 use outbox::Outbox;
 use people::{Audience, People, Since};
+use policy::Taint;
 use prompt::Memory;
 use record::{History, Record, Spent};
 use replay::CatchUp;
@@ -121,7 +129,8 @@ impl Engine {
         Self::restore(settings, seed, now, History { reserved: i32::MIN, ..History::default() })
     }
 
-    fn empty(settings: Settings, seed: [u8; 32], now: Time, history: &History) -> Self {
+    fn empty(mut settings: Settings, seed: [u8; 32], now: Time, history: &History) -> Self {
+        settings.tools = toolbox::admitted(settings.tools);
         let mut engine = Self {
             now,
             ids: Ids::from_seed(seed),
@@ -151,6 +160,9 @@ impl Engine {
         self.now = self.now.max(now);
         match input {
             Input::Joined(participant) => self.joined(&participant),
+            Input::Attributes { identity, attributes, fixed } => {
+                self.people.describe(&identity, attributes, fixed, self.now);
+            }
             Input::Left { identity } => self.left(&identity),
             Input::Received { from, envelope } => self.received(&from, envelope),
             Input::Overflowed { from, packets } => self.overflowed(&from, packets),
@@ -158,6 +170,7 @@ impl Engine {
             Input::Chat { from, id, text } => self.chat(&from, id, text),
             Input::Model { request, result } => self.model_said(request, result),
             Input::Tool { run, outcome } => self.tool_ended(run, outcome),
+            Input::Tools(tools) => self.settings.tools = toolbox::admitted(tools),
             Input::Stored { ticket, success } => self.stored(ticket, success),
             Input::Replayed { ticket, page } => self.replayed(ticket, page),
             Input::Wake => {}
@@ -221,6 +234,9 @@ impl Engine {
             self.keep(Record::Joined(record::Joined { identity, number, at: self.now }));
         }
         let news = self.people.join(participant, since, self.now);
+        if news {
+            self.came_back(&participant.identity);
+        }
         if news && self.conversation.is_empty() {
             self.greet();
         }
@@ -233,6 +249,7 @@ impl Engine {
         self.outbox.forget(identity);
         self.forget_stanzas(identity);
         self.people.leave(identity, self.now);
+        self.went_away(identity);
     }
 
     /// Says the greeting, once, as an answer to nobody.
@@ -247,6 +264,7 @@ impl Engine {
             answer: Some(id.clone()),
             announced: true,
             text: text.clone(),
+            taint: Taint::default(),
             end: TurnEnd::Answered,
             steps: 0,
             thinking_ms: 0,
@@ -258,7 +276,7 @@ impl Engine {
         self.outbox.save(record, false, &mut self.outputs);
         self.speak(&id, "", spoken);
         self.send_whole(&id, "", &text);
-        let answer = conversation::Answer { message: None, text, calls: Vec::new() };
+        let answer = conversation::Answer { message: None, text, calls: Vec::new(), taint: Taint::default() };
         self.conversation.add_answer(id, None, answer);
     }
 

@@ -7,7 +7,8 @@
 use super::event::{Output, Recipients, RunId, Ticket};
 use super::people::{Audience, People};
 use super::record::{History, Record, Stanza};
-use crate::wire::{self, Envelope, body::Body};
+use crate::wire::body::{Body, Execution};
+use crate::wire::{self, Envelope};
 use serde_json::Map;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -153,6 +154,14 @@ impl Outbox {
         self.waiting.iter_mut().any(|waiting| waiting.output.take_if(is_it).is_some())
     }
 
+    /// Takes back a message to one participant, if it has not gone out yet.
+    pub(super) fn take_back(&mut self, number: Option<i32>) {
+        let is_it = |waiting: &&mut Waiting| number.is_some() && waiting.number == number && !waiting.kept;
+        if let Some(waiting) = self.waiting.iter_mut().find(is_it) {
+            waiting.output = None;
+        }
+    }
+
     /// Whether nothing waits for the store.
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.reserving.is_none()
@@ -222,9 +231,10 @@ impl Outbox {
 /// The types that may be asked for again.
 fn is_kept(body: &Body) -> bool {
     match body {
+        // One for a client is sent again while it is open, and never after.
+        Body::ToolUseRequest(request) => request.execution == Execution::Server,
         Body::AssistantMessage(_)
         | Body::ReasoningStep(_)
-        | Body::ToolUseRequest(_)
         | Body::ToolUseResult(_)
         | Body::Transcription(_)
         | Body::StartAnswer(_)

@@ -4,7 +4,9 @@ use super::conversation::Key;
 use super::event::{Participant, Recipients};
 use super::rate::{Rate, Window};
 use super::settings::{Limits, Visibility};
+use crate::model::ToolSpec;
 use crate::time::Time;
+use crate::tool::Rights;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -89,11 +91,15 @@ const STREAMING: &str = "streaming";
 pub(super) const REASONING_DELTAS: &str = "reasoning_deltas";
 /// The figures of each turn:
 pub(super) const TURN_META: &str = "turn_meta";
-const FEATURES: [&str; 3] = [STREAMING, REASONING_DELTAS, TURN_META];
+/// Being asked before a tool is used:
+pub(super) const TOOL_CONSENT: &str = "tool_consent";
+const FEATURES: [&str; 4] = [STREAMING, REASONING_DELTAS, TURN_META, TOOL_CONSENT];
 
 /// How much of a name is remembered, in characters, and of a language's tag.
 const NAME_CHARS: usize = 256;
 const LANGUAGE_CHARS: usize = 32;
+/// How many attributes of someone are remembered.
+const MAX_ATTRIBUTES: usize = 64;
 
 /// Something a participant is told once, not every time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -101,6 +107,7 @@ pub(super) enum Hint {
     Attachments,
     AudioChunk,
     Commentary,
+    ClientTools,
 }
 
 /// Where a conversation was when someone first joined it. What is older is not for that one.
@@ -123,6 +130,10 @@ pub(super) struct Person {
     /// What its Configuration listed, as far as it makes a difference; `None` where it sent none.
     features: Option<BTreeSet<&'static str>>,
     pub(super) language: Option<String>,
+    /// The tools that its client offers to run, by its own names.
+    pub(super) offers: Vec<ToolSpec>,
+    /// What the server says of it and it cannot change.
+    attributes: Vec<(String, String)>,
     pub(super) messages: Rate,
     pub(super) others: Rate,
     pub(super) errors: Window,
@@ -180,6 +191,8 @@ impl People {
             // Another client, for all we know: what the former one wanted and had counted is not about this one.
             person.features = None;
             person.language = None;
+            person.offers.clear();
+            person.attributes.clear();
             person.acknowledged = 0;
         }
         if !participant.name.is_empty() {
@@ -238,6 +251,8 @@ impl People {
             left: now,
             features: None,
             language: None,
+            offers: Vec::new(),
+            attributes: Vec::new(),
             messages: Rate::new(limits.messages_burst, limits.messages_per_second, now),
             others: Rate::new(limits.others_burst, limits.others_per_second, now),
             errors: Window::new(5, Duration::from_secs(10)),
@@ -259,6 +274,42 @@ impl People {
 
     pub(super) fn language(&self, identity: &str) -> Option<&str> {
         self.known.get(identity)?.language.as_deref()
+    }
+
+    /// What the server says of someone. What its owner could have set is forgotten: it would be anyone's word.
+    pub(super) fn describe(
+        &mut self,
+        identity: &str,
+        attributes: Vec<(String, String)>,
+        fixed: bool,
+        now: Time,
+    ) {
+        let kept = if fixed { attributes } else { Vec::new() };
+        self.get(identity, now).attributes = kept.into_iter().take(MAX_ATTRIBUTES).collect();
+    }
+
+    /// Whether someone has these rights. Whoever is not there any more has no attributes that could be relied on.
+    pub(super) fn has_rights(&self, identity: &str, rights: &Rights) -> bool {
+        match rights {
+            Rights::Everyone => true,
+            Rights::Only { identities, attributes } => {
+                let own = self.known.get(identity).filter(|person| person.present);
+                let own = own.map_or(&[][..], |person| &person.attributes);
+                identities.iter().any(|one| one == identity)
+                    || attributes.iter().any(|wanted| own.contains(wanted))
+            }
+        }
+    }
+
+    /// The tools that someone who is there offers to run.
+    pub(super) fn offers(&self, identity: &str) -> &[ToolSpec] {
+        let person = self.known.get(identity).filter(|person| person.present);
+        person.map_or(&[], |person| &person.offers)
+    }
+
+    /// Whether someone is there whose client lists a feature.
+    pub(super) fn lists(&self, identity: &str, feature: &str) -> bool {
+        self.known.get(identity).is_some_and(|person| person.present && person.lists(feature))
     }
 
     /// Where the conversation was when someone first joined.

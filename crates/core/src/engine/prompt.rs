@@ -7,7 +7,8 @@
 use super::conversation::{Conversation, Key, Said};
 use super::people::People;
 use super::settings::Settings;
-use crate::model::{Message, Prompt, ToolCall, untrusted::neutralise};
+use crate::model::untrusted::{neutralise, with_lines_marked};
+use crate::model::{Message, Prompt, ToolCall, ToolSpec};
 use crate::time::Time;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -40,8 +41,8 @@ pub(super) struct Question<'a> {
     pub(super) go_on: bool,
     /// What the model said and the tools answered within this turn.
     pub(super) tool_loop: &'a [Message],
-    /// Whether tools may be called.
-    pub(super) tools: bool,
+    /// The tools that may be called.
+    pub(super) tools: &'a [ToolSpec],
     /// Whether the model is to think.
     pub(super) thinking: bool,
 }
@@ -65,6 +66,12 @@ impl Memory {
         (bytes as u64).saturating_mul(self.tokens_per_1000_bytes) / 1_000
     }
 
+    /// What of a branch goes to the model, as far as was decided last.
+    pub(super) fn remembered(&self, mut path: Vec<Key>) -> Vec<Key> {
+        let begin = self.first.and_then(|first| path.iter().position(|&key| key == first));
+        path.split_off(begin.unwrap_or(0))
+    }
+
     /// What to ask the model.
     pub(super) fn prompt(
         &mut self,
@@ -84,7 +91,7 @@ impl Memory {
 
         let fixed = system.as_ref().map_or(0, bytes)
             + question.tool_loop.iter().map(bytes).sum::<usize>()
-            + settings.tools.iter().map(|tool| tool.description.len() + 300).sum::<usize>();
+            + question.tools.iter().map(|tool| tool.description.len() + 300).sum::<usize>();
         let begin = self.begin(settings, &past, fixed);
 
         let mut messages = Vec::from_iter(system);
@@ -94,8 +101,7 @@ impl Memory {
                 .push(Message::User("Go on from where you stopped, without repeating anything.".to_owned()));
         }
         messages.extend_from_slice(question.tool_loop);
-        let tools = if question.tools { settings.tools.clone() } else { Vec::new() };
-        Prompt { messages, tools, thinking: question.thinking }
+        Prompt { messages, tools: question.tools.to_vec(), thinking: question.thinking }
     }
 
     /// How many messages at the beginning of the past are left out.
@@ -170,7 +176,7 @@ fn messages(conversation: &Conversation, key: Key, several: bool) -> Vec<Message
         Some(Said::User(user)) => {
             let text = neutralise(&user.text);
             let text = if several {
-                format!("{}: {}", quoted_name(&user.name), indented(&text))
+                format!("{}: {}", quoted_name(&user.name), with_lines_marked(&text, "  "))
             } else {
                 text.into_owned()
             };
@@ -203,20 +209,6 @@ pub(super) fn tool_loop(calls: &[(ToolCall, String)]) -> Vec<Message> {
     };
     let asked = Message::Assistant { text: String::new(), reasoning: None, calls: called };
     std::iter::once(asked).chain(calls.iter().map(result)).collect()
-}
-
-/// A text whose further lines cannot be taken for the words of another speaker.
-fn indented(text: &str) -> String {
-    let mut indented = String::with_capacity(text.len());
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        indented.push(c);
-        let breaks = matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}');
-        if breaks && !(c == '\r' && chars.peek() == Some(&'\n')) {
-            indented.push_str("  ");
-        }
-    }
-    indented
 }
 
 /// A name that cannot be taken for anything else: quoted, short, in one line.

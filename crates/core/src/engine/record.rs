@@ -8,6 +8,7 @@
 
 use super::event::TurnEnd;
 use super::people::Audience;
+use super::policy::Taint;
 use crate::model::{ToolCall, Usage};
 use crate::time::Time;
 use crate::wire::body::VariationMode;
@@ -27,6 +28,8 @@ pub enum Record {
     Begun(Begun),
     /// What the model thought in a turn, kept apart so that it can be erased alone.
     Reasoning(Reasoning),
+    /// Someone is asked whether a tool may be used; it has not begun.
+    ToolAsked(ToolAsked),
     /// A tool is about to be run.
     ToolBegun(ToolBegun),
     /// A tool has ended.
@@ -113,6 +116,19 @@ pub struct Reasoning {
     pub steps: Vec<String>,
 }
 
+/// A tool that waits for someone's leave.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolAsked {
+    /// The user message.
+    pub message: String,
+    /// The call, as the model may be shown it again.
+    pub call: ToolCall,
+    /// The id that the `ToolUseRequest` would have.
+    pub request: String,
+    /// When.
+    pub at: Time,
+}
+
 /// A tool that is about to be run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolBegun {
@@ -124,6 +140,9 @@ pub struct ToolBegun {
     pub request: String,
     /// Whether running it twice does no harm.
     pub repeatable: bool,
+    /// What its output brings into the prompt. Before this was recorded there were only tools that bring nothing.
+    #[serde(default)]
+    pub taint: Taint,
     /// When.
     pub at: Time,
 }
@@ -163,6 +182,9 @@ pub struct Answer {
     pub announced: bool,
     /// What was said.
     pub text: String,
+    /// What was in the prompt when it was made, and may be in it.
+    #[serde(default)]
+    pub taint: Taint,
     /// How it ended.
     pub end: TurnEnd,
     /// Steps of reasoning; this stays when their text is erased.
@@ -297,79 +319,4 @@ impl History {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// One of each kind, with a canary wherever somebody's words may be.
-    fn all() -> Vec<Record> {
-        let canary = || "canary".to_owned();
-        let id = || "m1".to_owned();
-        let at = Time(1);
-        let arguments = serde_json::Map::from_iter([("canary".to_owned(), "canary".into())]);
-        let tool = |arguments| {
-            let call = ToolCall { id: id(), name: canary(), arguments };
-            Record::ToolBegun(ToolBegun { message: id(), call, request: id(), repeatable: true, at })
-        };
-        let (previous, name, text) = (Some(id()), canary(), canary());
-        vec![
-            Record::Joined(Joined { identity: id(), number: -1, at }),
-            Record::Message(Message { id: id(), previous, from: id(), name, text, chat: true, at }),
-            Record::Variation(Variation {
-                from: id(),
-                target: id(),
-                mode: VariationMode::Edit,
-                text: Some(canary()),
-                at,
-            }),
-            Record::Begun(Begun { message: id(), answer: id(), number: -1, at }),
-            Record::Reasoning(Reasoning { message: id(), answer: id(), steps: vec![canary(), canary()] }),
-            tool(Ok(arguments)),
-            tool(Err(canary())),
-            Record::ToolEnded(ToolEnded { call: id(), content: canary(), at }),
-            Record::BrokenOff(BrokenOff { message: id(), answer: id(), text: canary(), at }),
-            Record::Answer(Answer {
-                message: Some(id()),
-                answer: Some(id()),
-                announced: true,
-                text: canary(),
-                end: TurnEnd::Stopped,
-                steps: 2,
-                thinking_ms: 3,
-                total_ms: 4,
-                usage: Usage { input: 5, ..Usage::default() },
-                spent: Spent { tokens: 6, ..Spent::default() },
-                at,
-            }),
-            Record::Reserved { number: -1 },
-            Record::Stanza(Stanza { number: -1, audience: Audience::Everyone, bytes: b"canary".to_vec() }),
-        ]
-    }
-
-    #[test]
-    fn without_content_nothing_is_left_of_what_was_said_and_all_that_is_counted_stays() {
-        for record in all() {
-            let bare = record.without_content();
-            assert!(!format!("{bare:?}").contains("canary"), "{bare:?}");
-            assert_eq!(std::mem::discriminant(&bare), std::mem::discriminant(&record));
-            // All else is as it was: with the same words in both there is no difference any more.
-            let again = |record: &Record| record.with_content(|| "same".to_owned());
-            assert_eq!(again(&bare), again(&record));
-            assert_eq!(Record::from_bytes(&bare.to_bytes()), Some(bare));
-        }
-    }
-
-    #[test]
-    fn steps_are_counted_and_usage_stays() {
-        let bare: Vec<_> = all().iter().map(Record::without_content).collect();
-        let steps = bare.iter().find_map(|record| match record {
-            Record::Reasoning(reasoning) => Some(reasoning.steps.len()),
-            _ => None,
-        });
-        assert_eq!(steps, Some(2));
-        let Some(Record::Answer(answer)) = bare.iter().find(|record| matches!(record, Record::Answer(_)))
-        else {
-            panic!("there is one")
-        };
-        assert_eq!((answer.usage.input, answer.spent.tokens, answer.end), (5, 6, TurnEnd::Stopped));
-    }
-}
+mod tests;

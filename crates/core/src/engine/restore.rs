@@ -4,6 +4,7 @@
 use super::conversation::{Answer, Conversation, UserMessage};
 use super::event::TurnEnd;
 use super::people::{Audience, Since};
+use super::policy::Taint;
 use super::record::{self, History, Record, Stanza};
 use super::settings::Settings;
 use super::turn::{Next, Work};
@@ -22,16 +23,20 @@ const CUT_SHORT: &str = "The agent was restarted while this ran, and the result 
 const UNKNOWN: &str = "The agent was restarted while this ran. Whether it took effect is unknown. It was not run again; \
                        find out or ask before you repeat it.";
 
+const NOT_RUN: &str = "The agent was restarted before the user had allowed this call. It was not run.";
+
 /// A message or variation that was accepted and has not ended.
 struct Open {
     work: Work,
     attempts: u32,
-    calls: Vec<Call>,
+    calls: Vec<Used>,
 }
 
 /// A run of a tool.
-struct Call {
-    begun: record::ToolBegun,
+struct Used {
+    call: ToolCall,
+    /// `None` while it waits for someone's leave.
+    begun: Option<record::ToolBegun>,
     content: Option<String>,
 }
 
@@ -49,7 +54,7 @@ impl Engine {
             engine.settings.greeting = None;
         }
         if let Some(begun) = begun {
-            engine.break_off_restored(&begun, &history.unfinished);
+            engine.break_off_restored(&begun, &history.unfinished, &mut open);
         }
         for open in open {
             engine.take_up(open);
@@ -92,22 +97,31 @@ impl Engine {
                 }
                 *begun = Some(now_begun);
             }
+            Record::ToolAsked(tool) => {
+                self.runs = self.runs.max(number_of(&tool.call));
+                if let Some(open) = of_message(open, &tool.message) {
+                    open.calls.push(Used { call: tool.call, begun: None, content: None });
+                }
+            }
             Record::ToolBegun(tool) => {
                 self.runs = self.runs.max(number_of(&tool.call));
                 if let Some(open) = of_message(open, &tool.message) {
-                    open.calls.push(Call { begun: tool, content: None });
+                    open.begin(tool);
                 }
             }
             Record::ToolEnded(ended) => {
                 let mut calls = open.iter_mut().flat_map(|open| &mut open.calls);
-                if let Some(call) = calls.find(|call| call.begun.call.id == ended.call) {
+                if let Some(call) = calls.find(|call| call.call.id == ended.call) {
                     call.content = Some(ended.content);
                 }
             }
             Record::BrokenOff(broken) => {
                 begun.take_if(|begun| begun.message == broken.message);
                 if let Some(message) = self.conversation.find(&broken.message) {
-                    let said = Answer { message: Some(message), text: broken.text, calls: Vec::new() };
+                    let told = of_message(open, &broken.message).map(|open| open.taint());
+                    let taint = told.unwrap_or_default()
+                        | self.conversation.taint(&self.conversation.path(Some(message)));
+                    let said = Answer { message: Some(message), text: broken.text, calls: Vec::new(), taint };
                     let newest = self.conversation.is_newest(message);
                     self.conversation.add_answer(broken.answer, Some(message), said);
                     // The answer to come takes its place.
@@ -148,10 +162,10 @@ impl Engine {
     }
 
     fn tell_answer(&mut self, answer: record::Answer, open: &mut Vec<Open>) {
-        let record::Answer { message, answer, text, .. } = answer;
+        let record::Answer { message, answer, text, taint, .. } = answer;
         let Some(message) = message else {
             // A greeting.
-            let said = Answer { message: None, text, calls: Vec::new() };
+            let said = Answer { message: None, text, calls: Vec::new(), taint };
             if let Some(answer) = answer {
                 self.conversation.add_answer(answer, None, said);
             }
@@ -159,6 +173,8 @@ impl Engine {
         };
         let place = open.iter().position(|open| open.work.message_id == message);
         let ended = place.map(|place| open.remove(place));
+        // What was called in the last round and not given to the model before the turn was broken off is told from now on.
+        let taint = taint | ended.as_ref().map(Open::taint).unwrap_or_default();
         let (go_on_from, calls) = match ended {
             Some(open) => {
                 self.conversation.release(open.work.message);
@@ -168,13 +184,13 @@ impl Engine {
             None => (None, Vec::new()),
         };
         let (Some(answer), Some(key)) = (answer, self.conversation.find(&message)) else { return };
-        let calls = calls.into_iter().filter_map(|call| Some((call.begun.call, call.content?))).collect();
-        let said = Answer { message: Some(key), text, calls };
+        let calls = calls.into_iter().filter_map(|call| Some((call.call, call.content?))).collect();
+        let said = Answer { message: Some(key), text, calls, taint };
         self.conversation.add_answer(answer, Some(go_on_from.unwrap_or(key)), said);
     }
 
     /// Closes an answer that was under way, for those who heard its beginning.
-    fn break_off_restored(&mut self, begun: &record::Begun, stanzas: &[Stanza]) {
+    fn break_off_restored(&mut self, begun: &record::Begun, stanzas: &[Stanza], open: &mut Vec<Open>) {
         let (mut started, mut sequence, mut text) = (false, 0, String::new());
         for stanza in stanzas {
             match wire::decode(&stanza.bytes, &wire::Limits::default()).map(|envelope| envelope.body) {
@@ -196,7 +212,7 @@ impl Engine {
             at: self.now,
         };
         let record = Record::BrokenOff(broken.clone());
-        self.tell_over(record.clone(), &mut Vec::new(), &mut None);
+        self.tell_over(record.clone(), open, &mut None);
         self.outbox.save(record, false, &mut self.outputs);
         let last = AssistantSentence {
             id: Some(self.ids.next(Kind::Sentence)),
@@ -212,10 +228,15 @@ impl Engine {
 
     /// Puts in line again what was accepted and has not ended.
     fn take_up(&mut self, open: Open) {
+        let taint = open.taint();
         let Open { mut work, attempts, calls } = open;
-        for Call { begun, content } in calls {
-            let content = content.unwrap_or_else(|| self.lose(&begun));
-            work.calls.push((begun.call, content));
+        work.taint = taint;
+        for Used { call, begun, content } in calls {
+            let content = content.unwrap_or_else(|| match &begun {
+                Some(begun) => self.lose(begun),
+                None => self.never_ran(&call),
+            });
+            work.calls.push((call, content));
         }
         if attempts < MAX_ATTEMPTS {
             // As when it came: it takes the place of what the same user waited for.
@@ -227,6 +248,13 @@ impl Engine {
             "The agent ended several times over while it answered this, and has given it up. Ask differently.",
         );
         self.go_on(turn, Next::End(TurnEnd::Failed, Some(complaint)));
+    }
+
+    /// A tool was never run: whoever was asked cannot allow it any more. Returns what the model is told.
+    fn never_ran(&mut self, call: &ToolCall) -> String {
+        let ended = record::ToolEnded { call: call.id.clone(), content: NOT_RUN.to_owned(), at: self.now };
+        self.keep(Record::ToolEnded(ended));
+        NOT_RUN.to_owned()
     }
 
     /// The result of a tool is lost: the room and the model are told. Returns what the model is told.
@@ -251,6 +279,20 @@ impl Engine {
 impl Open {
     fn new(work: Work) -> Self {
         Self { work, attempts: 0, calls: Vec::new() }
+    }
+
+    /// A tool is begun, perhaps one that was asked for before.
+    fn begin(&mut self, begun: record::ToolBegun) {
+        match self.calls.iter_mut().find(|call| call.call.id == begun.call.id) {
+            Some(call) => call.begun = Some(begun),
+            None => self.calls.push(Used { call: begun.call.clone(), begun: Some(begun), content: None }),
+        }
+    }
+
+    /// What its tools have brought into the prompt.
+    fn taint(&self) -> Taint {
+        let begun = self.calls.iter().filter_map(|call| call.begun.as_ref());
+        begun.fold(Taint::default(), |sum, begun| sum | begun.taint)
     }
 }
 

@@ -1,11 +1,12 @@
 //! What an engine is told once, at its start: validated values, from wherever they came.
 
 use super::mask::Secrets;
-use crate::model::ToolSpec;
+use crate::tool::Tool;
 use std::time::Duration;
 
 /// How a conversation is to be held.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "switches that do not depend on each other")]
 pub struct Settings {
     /// The conversation's id: the room's name.
     pub conversation: String,
@@ -40,12 +41,18 @@ pub struct Settings {
     pub max_thinking_chars: usize,
     /// How long an answer may be, in characters.
     pub max_answer_chars: usize,
-    /// The tools that the agent itself runs.
-    pub tools: Vec<ToolSpec>,
+    /// The tools that the agent has, whoever runs them.
+    pub tools: Vec<Tool>,
     /// How often one answer may go back to the model with results.
     pub max_tool_rounds: u32,
     /// The time one run of a tool has.
     pub tool_timeout: Duration,
+    /// Whether clients may bring tools of their own.
+    pub client_tools: bool,
+    /// How long someone has to allow the use of a tool.
+    pub consent_timeout: Duration,
+    /// When a tool may be used without asking.
+    pub policy: Policy,
     /// What participants may send.
     pub limits: Limits,
     /// What a turn and a conversation may cost.
@@ -74,6 +81,55 @@ pub enum Visibility {
     Full,
     /// Not at all; the state `thinking` still shows.
     Hidden,
+}
+
+/// When a tool may be used without asking, beyond what the tool says of itself. The default is the safe choice everywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// A tool that changes or sends something, once the output of strangers is in the prompt.
+    pub untrusted: Gate,
+    /// A tool that sends something out, once private data is in the prompt or where it reads such data itself.
+    pub private: Gate,
+    /// A tool that changes or sends something, while the model is shown descriptions that nobody has vouched for: those
+    /// of clients' tools, and of tools whose effects nobody has declared.
+    pub descriptions: Gate,
+    /// Whether what tools gave in earlier turns counts, for as long as it or an answer made of it is in the prompt.
+    pub past_turns: bool,
+    /// Whose rights a call has.
+    pub speakers: Speakers,
+}
+
+/// What is done about a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Gate {
+    /// It is run.
+    Allow,
+    /// The asking user is asked.
+    Ask,
+    /// It is not run.
+    Deny,
+}
+
+/// Whose rights a call has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speakers {
+    /// Only what everybody may have done whose words are in the prompt. A model cannot tell whose wish it follows, and
+    /// what was said long ago moves it as well as what was said last.
+    InThePrompt,
+    /// What the one may have done who asked.
+    TheAsker,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            untrusted: Gate::Ask,
+            private: Gate::Ask,
+            descriptions: Gate::Ask,
+            past_turns: true,
+            speakers: Speakers::InThePrompt,
+        }
+    }
 }
 
 /// What participants may send.
@@ -148,6 +204,9 @@ impl Default for Settings {
             tools: Vec::new(),
             max_tool_rounds: 8,
             tool_timeout: Duration::from_secs(30),
+            client_tools: false,
+            consent_timeout: Duration::from_mins(1),
+            policy: Policy::default(),
             limits: Limits::default(),
             budget: Budget::default(),
             context_tokens: 32_768,

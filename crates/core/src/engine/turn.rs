@@ -6,25 +6,20 @@
 use super::conversation::{Answer, Key};
 use super::event::{AgentState, Count, Output, RequestId, TurnEnd};
 use super::figures::Figures;
-use super::people::{Audience, REASONING_DELTAS};
+use super::policy::Taint;
 use super::prompt::{self, Question};
 use super::record::{self, Record};
 use super::settings::Settings;
-use super::speaking::{Speaking, Spoken};
-use super::thinking::{Thinking, Thought};
-use super::tool_loop::{MAX_CALLS, Run};
+use super::showing::LIVE_REASONING;
+use super::speaking::Speaking;
+use super::thinking::Thinking;
+use super::tool_loop::{MAX_CALLS, Run, Trouble};
 use super::{Complaint, Engine};
 use crate::ids::Kind;
 use crate::model::{Chunk, Failure, Finish, Message, ToolCall};
 use crate::time::Time;
-use crate::wire::body::{
-    AssistantMessage, AssistantSentence, Body, ReasoningDelta, ReasoningStep, StartAnswer,
-};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
-
-/// Those who want to see a thought before it is finished.
-const LIVE_REASONING: Audience = Audience::ReasoningFeature(REASONING_DELTAS);
 
 /// Something that waits for an answer.
 #[derive(Clone, Debug)]
@@ -43,11 +38,14 @@ pub(super) struct Work {
     pub(super) arrived: Time,
     /// Tools that were run for it before the agent was restarted, with what they gave.
     pub(super) calls: Vec<(ToolCall, String)>,
+    /// What these have brought into the prompt.
+    pub(super) taint: Taint,
 }
 
 impl Work {
     pub(super) fn new(message: Key, message_id: String, by: String, chat: bool, arrived: Time) -> Self {
-        Self { message, message_id, by, chat, go_on_from: None, arrived, calls: Vec::new() }
+        let (go_on_from, calls, taint) = (None, Vec::new(), Taint::default());
+        Self { message, message_id, by, chat, go_on_from, arrived, calls, taint }
     }
 }
 
@@ -75,8 +73,15 @@ pub(super) struct Turn {
     pub(super) runs: Vec<Run>,
     /// Tools run so far, with what they gave.
     pub(super) calls: Vec<(ToolCall, String)>,
+    /// What the tools of this turn have brought into the prompt, and what was in it before.
+    pub(super) taint: Taint,
+    pub(super) inherited: Taint,
+    /// Those whose words are in the prompt.
+    pub(super) speakers: BTreeSet<String>,
+    /// How the use of tools has gone so far.
+    pub(super) trouble: Trouble,
     /// What the model thought, step by step, where that is kept.
-    steps: Vec<String>,
+    pub(super) steps: Vec<String>,
     /// The last number given before it began.
     pub(super) begun_after: i32,
     /// What it costs and how long it takes.
@@ -98,7 +103,7 @@ pub(super) enum Next {
 
 impl Turn {
     fn new(mut work: Work, answer: String, settings: &Settings, number: i32, now: Time) -> Self {
-        let calls = std::mem::take(&mut work.calls);
+        let (calls, taint) = (std::mem::take(&mut work.calls), work.taint);
         Self {
             work,
             thinking: Thinking::new(settings.step_chars),
@@ -113,6 +118,10 @@ impl Turn {
             called: Vec::new(),
             runs: Vec::new(),
             calls,
+            taint,
+            inherited: Taint::default(),
+            speakers: BTreeSet::new(),
+            trouble: Trouble::default(),
             steps: Vec::new(),
             begun_after: number,
             figures: Figures::new(now),
@@ -187,15 +196,21 @@ impl Engine {
         turn.said.clear();
         turn.thought.clear();
         turn.called.clear();
+        let at = turn.work.go_on_from.unwrap_or(turn.work.message);
+        self.listen(turn, at);
+        let tools =
+            if turn.round < self.settings.max_tool_rounds { self.tool_specs(turn) } else { Vec::new() };
         let question = Question {
-            at: turn.work.go_on_from.unwrap_or(turn.work.message),
+            at,
             asker: &turn.work.by,
             go_on: turn.work.go_on_from.is_some(),
             tool_loop: &turn.tool_loop,
-            tools: turn.round < self.settings.max_tool_rounds,
+            tools: &tools,
             thinking: turn.think,
         };
         let prompt = self.memory.prompt(&self.settings, &self.conversation, &self.people, question, self.now);
+        // What was left out of it moves the model no more.
+        self.listen(turn, at);
         turn.figures.begin_request(prompt.messages.iter().map(prompt::bytes).sum());
         self.requests += 1;
         let request = RequestId(self.requests);
@@ -346,7 +361,7 @@ impl Engine {
         let turn = self.turn.as_ref()?;
         let thinking = turn.thinking.since().map(|since| since + self.settings.max_thinking);
         let seconds = self.settings.budget.turn.seconds.map(|s| turn.figures.begun + Duration::from_secs(s));
-        let tools = turn.runs.iter().filter_map(|run| run.deadline);
+        let tools = turn.runs.iter().filter_map(Run::due);
         [turn.thinking.due(), thinking, seconds].into_iter().flatten().chain(tools).min()
     }
 
@@ -376,6 +391,7 @@ impl Engine {
             answer: Some(turn.speaking.id.clone()).filter(|_| answer.is_some() || !turn.calls.is_empty()),
             announced: answer.is_some(),
             text: text.clone(),
+            taint: turn.taint | turn.inherited,
             end,
             steps: turn.thinking.count.unsigned_abs(),
             thinking_ms: turn.thinking.spent(self.now).as_millis() as u64,
@@ -398,8 +414,12 @@ impl Engine {
         // An empty answer is one too where it was announced: it can be regenerated.
         if answer.is_some() || !turn.calls.is_empty() {
             let parent = turn.work.go_on_from.unwrap_or(turn.work.message);
-            let said =
-                Answer { message: Some(turn.work.message), text, calls: std::mem::take(&mut turn.calls) };
+            let said = Answer {
+                message: Some(turn.work.message),
+                text,
+                calls: std::mem::take(&mut turn.calls),
+                taint: turn.taint | turn.inherited,
+            };
             self.conversation.add_answer(turn.speaking.id.clone(), Some(parent), said);
         }
         self.conversation.release(turn.work.message);
@@ -411,93 +431,6 @@ impl Engine {
         }
         self.send_figures(&turn, answer.clone(), end);
         self.report(&turn, answer, end);
-    }
-
-    pub(super) fn pause_thinking(&mut self, turn: &mut Turn) {
-        let live = self.people.has(&LIVE_REASONING);
-        let thoughts = turn.thinking.pause(live, &self.settings.secrets, &mut self.ids, self.now);
-        self.show_thoughts(turn, thoughts);
-    }
-
-    fn show_thoughts(&mut self, turn: &mut Turn, thoughts: Vec<Thought>) {
-        let previous_id = &turn.work.message_id;
-        for thought in thoughts {
-            let conversation_id = self.settings.conversation.clone();
-            match thought {
-                Thought::Delta { id, index: step_index, text: delta } => {
-                    let previous_id = previous_id.clone();
-                    let body = ReasoningDelta { id, previous_id, conversation_id, step_index, delta };
-                    self.send(LIVE_REASONING, Body::ReasoningDelta(body));
-                }
-                Thought::Step { id, index: step_index, text: content } => {
-                    turn.figures.first_step.get_or_insert(self.now);
-                    if self.settings.keep_reasoning {
-                        turn.steps.push(content.clone());
-                    }
-                    let previous_id = previous_id.clone();
-                    let body = ReasoningStep {
-                        id,
-                        conversation_id,
-                        previous_id,
-                        content,
-                        step_index,
-                        total_steps: None,
-                    };
-                    self.send(Audience::Reasoning, Body::ReasoningStep(body));
-                }
-            }
-        }
-    }
-
-    pub(super) fn say(&mut self, turn: &mut Turn, spoken: Vec<Spoken>) {
-        if spoken.iter().any(|spoken| matches!(spoken, Spoken::Sentence { .. })) {
-            turn.figures.first_sentence.get_or_insert(self.now);
-        }
-        let answer = turn.speaking.id.clone();
-        self.speak(&answer, &turn.work.message_id, spoken);
-    }
-
-    /// Sends what is said, under the answer's id.
-    pub(super) fn speak(&mut self, answer: &str, message: &str, spoken: Vec<Spoken>) {
-        for spoken in spoken {
-            let conversation_id = self.settings.conversation.clone();
-            let body = match spoken {
-                Spoken::Transcript(transcript) => {
-                    // In its turn, like everything that is said: never before the message it answers is acknowledged.
-                    self.outbox.follow(Output::Transcript(transcript), &mut self.outputs);
-                    continue;
-                }
-                Spoken::Start => Body::StartAnswer(StartAnswer {
-                    id: answer.to_owned(),
-                    previous_id: message.to_owned(),
-                    conversation_id,
-                    answer_type: Some("text".to_owned()),
-                    planned_sentence_count: None,
-                }),
-                Spoken::Sentence { sequence, text, last } => Body::AssistantSentence(AssistantSentence {
-                    id: Some(self.ids.next(Kind::Sentence)),
-                    previous_id: answer.to_owned(),
-                    conversation_id,
-                    sequence,
-                    text,
-                    is_final: last.then_some(true),
-                    audio: None,
-                }),
-            };
-            self.send(Audience::Streaming, body);
-        }
-    }
-
-    /// The same for those who take an answer whole.
-    pub(super) fn send_whole(&mut self, answer: &str, message: &str, text: &str) {
-        let whole = AssistantMessage {
-            id: answer.to_owned(),
-            previous_id: message.to_owned(),
-            conversation_id: self.settings.conversation.clone(),
-            content: text.to_owned(),
-            timestamp: Some(self.now.as_millis()),
-        };
-        self.send(Audience::Whole, Body::AssistantMessage(whole));
     }
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use sotto_core::engine::policy::Taint;
 use sotto_core::engine::record::{Begun, BrokenOff, Joined, Reasoning, Spent, ToolEnded};
 use sotto_core::model::{ToolCall, Usage};
 
@@ -48,6 +49,7 @@ fn answer(message: &str, id: &str, text: &str, end: TurnEnd) -> Record {
         answer: Some(id.to_owned()).filter(|id| !id.is_empty()),
         announced: !id.is_empty(),
         text: text.to_owned(),
+        taint: Taint::default(),
         end,
         steps: 2,
         thinking_ms: 1_100,
@@ -81,6 +83,7 @@ fn one_exchange_with_thoughts_and_tools() {
             call: call(id),
             request: String::new(),
             repeatable: true,
+            taint: Taint::default(),
             at: Time(NOON),
         })
     };

@@ -9,6 +9,7 @@ use sotto_core::engine::record::{History, Record, Stanza};
 use sotto_core::engine::settings::Settings;
 use sotto_core::model::{Chunk, Failure, Finish, ToolCall, ToolSpec};
 use sotto_core::time::Time;
+use sotto_core::tool::Tool;
 use sotto_core::wire::Envelope;
 use sotto_core::wire::body::{
     Body, Configuration, ControlStop, ControlVariation, StopType, UserMessage, VariationMode,
@@ -32,11 +33,13 @@ pub(super) struct Recorder {
 
 impl Recorder {
     pub(super) fn new(settings: Settings) -> Self {
-        let tool = |name: &str, repeatable| ToolSpec {
-            name: name.to_owned(),
-            description: String::new(),
-            parameters: json!({}),
-            repeatable,
+        let tool = |name: &str, repeatable| {
+            Tool::harmless(ToolSpec {
+                name: name.to_owned(),
+                description: String::new(),
+                parameters: json!({}),
+                repeatable,
+            })
         };
         let tools = vec![tool("time", true), tool("mail", false)];
         let settings = Settings { conversation: "room".to_owned(), tools, ..settings };

@@ -1,10 +1,12 @@
 //! The engine's behaviour, as scripts: what happens at which time, and what must come of it. See `script.rs` for the
 //! form; the scripts are in `scenarios/`, one file per subject. And as properties (`properties.rs`): what holds whatever
-//! happens in a room (`world.rs`, which the fuzz target `engine` uses too). And as whole lives, with crashes, a failing store
+//! happens in a room (`world.rs`, which the fuzz target `engine` uses too). And as attacks, by a model that obeys whoever
+//! writes to it (`injection.rs`). And as whole lives, with crashes, a failing store
 //! and several agents (`simulation/`).
 
 #![expect(clippy::disallowed_methods, reason = "a test may read its scripts, and whether to write them")]
 
+mod injection;
 mod properties;
 mod render;
 mod script;

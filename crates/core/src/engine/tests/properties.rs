@@ -1,10 +1,11 @@
 //! What holds whatever happens. The rules themselves are in `world.rs`, which looks at every output.
 
+use super::simulation::dice::Dice;
 use super::world::{World, settings};
 use crate::engine::event::{Input, Output};
 use crate::engine::settings::Settings;
 use crate::model::{Chunk, Finish, Message, ToolCall};
-use crate::wire::body::{Body, Configuration, UserMessage};
+use crate::wire::body::{Body, Configuration, Execution, UserMessage};
 use crate::wire::{self, Envelope};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -180,6 +181,42 @@ fn ask(world: &mut World, stanza: i32, id: &str) {
         attachments: None,
     });
     packet(world, stanza, body);
+}
+
+/// The same rules where much is done with tools: of any actions at all, few get that far.
+#[test]
+fn tools_are_used_by_the_rules() {
+    // Messages, calls, ends of answers, results, the store, time; offers, answers of clients, leave.
+    const ACTIONS: [u8; 17] = [0, 15, 15, 15, 17, 17, 19, 20, 31, 31, 22, 24, 26, 26, 28, 28, 7];
+    let (mut runs, mut asked, mut allowed, mut handed, mut told) = (0, 0, 0, 0, 0);
+    for seed in 0..if cfg!(feature = "slow") { 20_000 } else { 250 } {
+        let mut dice = Dice::new(seed);
+        let mut byte = || u8::try_from(dice.between(0, 255)).unwrap_or(u8::MAX);
+        let choice = byte();
+        let mut world = World::new(settings(choice), choice);
+        for person in 0..3 {
+            world.act([24, person, byte(), 1]);
+        }
+        for _ in 0..150 {
+            let what = ACTIONS[usize::from(byte()) % ACTIONS.len()];
+            // The newest question, from its asker more often than not.
+            let (who, which) = if byte() < 128 { (0, 0) } else { (byte(), byte()) };
+            world.act([what, who, if matches!(what, 26 | 28) { which } else { byte() | 2 }, byte()]);
+        }
+        world.settle();
+        runs += world.log.iter().filter(|output| matches!(output, Output::RunTool { .. })).count();
+        for body in bodies(&world.log) {
+            match body {
+                Body::ToolConsentRequest(_) => asked += 1,
+                Body::ToolUseRequest(request) if request.execution == Execution::Client => handed += 1,
+                Body::ToolUseRequest(request) if request.tool_name == "mail" => allowed += 1,
+                Body::ToolUseResult(_) => told += 1,
+                _ => {}
+            }
+        }
+    }
+    println!("{runs} runs, {asked} questions, {allowed} allowed, {handed} handed to clients, {told} results");
+    assert!(runs > 200 && asked > 200 && allowed > 15 && handed > 10 && told > 400);
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use crate::engine::event::{Output, Recipients, Transcript};
 use crate::engine::record::Record;
 use crate::model::{Message, Prompt};
-use crate::wire::{self, body::Body};
+use crate::wire;
+use crate::wire::body::{Body, Execution};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -16,6 +17,8 @@ pub(super) struct Show {
     pub(super) counts: bool,
     pub(super) saves: bool,
     pub(super) numbers: bool,
+    pub(super) tools: bool,
+    pub(super) descriptions: bool,
 }
 
 /// Gives ids that were drawn short names: `am#1`, `ar#2`.
@@ -62,6 +65,7 @@ pub(super) fn output(output: &Output, show: Show, names: &mut Names) -> Option<S
                     format!("begin {} to {} at {}", names.shorten(&begun.answer), begun.message, begun.number)
                 }
                 Record::Reasoning(reasoning) => format!("thoughts {:?}", reasoning.steps),
+                Record::ToolAsked(tool) => format!("ask for {} {}", tool.call.id, tool.call.name),
                 Record::ToolBegun(tool) => format!("begin {} {}", tool.call.id, tool.call.name),
                 Record::ToolEnded(tool) => format!("end {} {:?}", tool.call, tool.content),
                 Record::BrokenOff(broken) => {
@@ -112,6 +116,13 @@ pub(super) fn output(output: &Output, show: Show, names: &mut Names) -> Option<S
             }
             if !prompt.tools.is_empty() {
                 line.push_str(" with tools");
+            }
+            if show.tools {
+                let names: Vec<&str> = prompt.tools.iter().map(|tool| tool.name.as_str()).collect();
+                let _ = write!(line, " [{}]", names.join(" "));
+            }
+            for tool in prompt.tools.iter().filter(|_| show.descriptions) {
+                let _ = write!(line, "\n      | {} {:?} {}", tool.name, tool.description, tool.parameters);
             }
             if show.prompt {
                 line.push_str(&self::prompt(prompt));
@@ -183,25 +194,8 @@ fn body(body: &Body, names: &mut Names) -> String {
                 quoted(&whole.content)
             )
         }
-        Body::ToolUseRequest(request) => {
-            let parameters = serde_json::Value::Object(request.parameters.clone());
-            format!(
-                "tool {} for {}: {} {parameters}",
-                names.shorten(&request.id),
-                request.message_id,
-                request.tool_name
-            )
-        }
-        Body::ToolUseResult(result) => {
-            let request = names.shorten(&result.request_id);
-            match &result.result {
-                Some(value) if result.success => format!("result of {request}: {value}"),
-                _ => format!(
-                    "failure of {request}: {}, {}",
-                    result.error_code.as_deref().unwrap_or("?"),
-                    result.error_message.as_deref().unwrap_or("?")
-                ),
-            }
+        Body::ToolUseRequest(_) | Body::ToolConsentRequest(_) | Body::ToolUseResult(_) => {
+            about_tools(body, names)
         }
         Body::Configuration(configuration) => {
             let features = configuration.features.clone().unwrap_or_default().join(" ");
@@ -225,6 +219,49 @@ fn body(body: &Body, names: &mut Names) -> String {
                 line.push_str(", interrupted");
             }
             line
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+fn about_tools(body: &Body, names: &mut Names) -> String {
+    match body {
+        Body::ToolUseRequest(request) => {
+            let parameters = serde_json::Value::Object(request.parameters.clone());
+            let by = match request.execution {
+                Execution::Server => "",
+                Execution::Client => " by client",
+                Execution::Either => " by client or agent",
+            };
+            format!(
+                "tool {} for {}: {} {parameters}{by}",
+                names.shorten(&request.id),
+                request.message_id,
+                request.tool_name
+            )
+        }
+        Body::ToolConsentRequest(request) => {
+            let parameters = serde_json::Value::Object(request.parameters.clone());
+            format!(
+                "may {} ({}) for {}: {} {parameters} within {} ms? {}",
+                names.shorten(&request.request_id),
+                names.shorten(&request.id),
+                request.message_id,
+                request.tool_name,
+                request.timeout_ms,
+                request.reason.as_deref().unwrap_or_default()
+            )
+        }
+        Body::ToolUseResult(result) => {
+            let request = names.shorten(&result.request_id);
+            match &result.result {
+                Some(value) if result.success => format!("result of {request}: {value}"),
+                _ => format!(
+                    "failure of {request}: {}, {}",
+                    result.error_code.as_deref().unwrap_or("?"),
+                    result.error_message.as_deref().unwrap_or("?")
+                ),
+            }
         }
         other => format!("{other:?}"),
     }

@@ -1,22 +1,26 @@
 //! A room full of people who do anything at any time, a model and a store that do as well; and the rules that hold
 //! whatever they do. Actions are four bytes each, so that properties and the fuzz target (`fuzz/`) share them.
 //!
-//! Every output is looked at when it comes; a broken rule panics and says which.
+//! Every output is looked at when it comes (`world/rules.rs`); a broken rule panics and says which.
+
+// The fuzz target includes this file by its path, from where the module would be looked for elsewhere.
+#[path = "world/rules.rs"]
+mod rules;
+#[path = "world/tools.rs"]
+mod tools;
 
 use super::shelf::Shelf;
 use super::sotto_core::engine::Engine;
-use super::sotto_core::engine::event::{
-    Input, Output, Participant, Recipients, RequestId, RunId, Ticket, ToolOutcome, Transcript,
-};
+use super::sotto_core::engine::event::{Input, Output, Participant, RequestId, RunId, Ticket, ToolOutcome};
 use super::sotto_core::engine::people::Audience;
-use super::sotto_core::engine::record::{self, Record, Stanza};
+use super::sotto_core::engine::record::{self, Record};
 use super::sotto_core::engine::settings::{Interruption, Settings};
-use super::sotto_core::model::{Chunk, Failure, Finish, Message, ToolCall, ToolSpec, Usage};
+use super::sotto_core::model::{Chunk, Failure, Finish, ToolCall, Usage};
 use super::sotto_core::time::Time;
 use super::sotto_core::wire::body::{
     Body, Configuration, ControlStop, ControlVariation, StopType, UserMessage, VariationMode,
 };
-use super::sotto_core::wire::{self, Envelope, Malformed};
+use super::sotto_core::wire::{Envelope, Malformed};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -29,7 +33,7 @@ const THOUGHTS: [&str; 6] =
     ["Ψ", "Ψ so. Ψ then.\n\n", "ΨΨ", "1. Ψ first\n2. Ψ second\n", "Ψ the key is opense", "same Ψ"];
 const WORDS: [&str; 8] =
     ["", " ", "One. ", "Two and", " 3.14 e.g. four! ", "\n\n", "fünf 😀 六。", "```\nx = 1;\n```\n"];
-const FEATURES: [&str; 4] = ["streaming", "reasoning_deltas", "turn_meta", "reasoning_steps"];
+const FEATURES: [&str; 5] = ["streaming", "reasoning_deltas", "turn_meta", "reasoning_steps", "tool_consent"];
 
 /// One answer, as far as it has come.
 #[derive(Debug, Default)]
@@ -78,19 +82,14 @@ pub(super) struct World {
     acknowledgements: BTreeSet<(String, i32)>,
     answers: BTreeMap<String, Answer>,
     steps: BTreeMap<String, i32>,
+    uses: tools::Uses,
 }
 
 /// Settings under which much happens soon. The first byte of an action sequence chooses between them.
 pub(super) fn settings(choice: u8) -> Settings {
-    let tool = ToolSpec {
-        name: "clock".into(),
-        description: "tells".into(),
-        repeatable: true,
-        parameters: Value::Null,
-    };
     let mut settings = Settings {
         conversation: "room".to_owned(),
-        tools: vec![tool],
+        tools: tools::tools(),
         max_tool_rounds: 2,
         tool_timeout: Duration::from_secs(1),
         max_thinking: Duration::from_secs(2),
@@ -100,6 +99,7 @@ pub(super) fn settings(choice: u8) -> Settings {
         ..Settings::default()
     };
     settings.limits.waiting = 4;
+    settings.client_tools = choice & 8 != 0;
     if choice & 1 != 0 {
         settings.interruption = Interruption::Queue;
     }
@@ -148,6 +148,7 @@ impl World {
             acknowledgements: BTreeSet::new(),
             answers: BTreeMap::new(),
             steps: BTreeMap::new(),
+            uses: tools::Uses::default(),
         };
         world.drain();
         world
@@ -156,7 +157,7 @@ impl World {
     /// Does something. Any four bytes mean something.
     pub(super) fn act(&mut self, [what, who, a, b]: [u8; 4]) {
         let index = usize::from(who) % PEOPLE.len();
-        match what % 24 {
+        match what % 32 {
             0..=2 => {
                 let id = format!("m{}", a % 16);
                 let content = format!("{} {}", WORDS[2], b % 4);
@@ -215,8 +216,9 @@ impl World {
             }
             12..=14 => self.model(a, Ok(Chunk::Text(WORDS[usize::from(b) % WORDS.len()].to_owned()))),
             15 => {
-                let name = if b & 1 == 0 { "clock" } else { "sundial" }.to_owned();
-                let arguments = if b & 2 == 0 { Ok(Map::new()) } else { Err("[".to_owned()) };
+                let name = tools::CALLED[usize::from(b / 4) % tools::CALLED.len()].to_owned();
+                let arguments = Map::from_iter([("n".to_owned(), Value::from(a))]);
+                let arguments = if b % 4 != 0 { Ok(arguments) } else { Err("[".to_owned()) };
                 self.model(a, Ok(Chunk::ToolCall(ToolCall { id: format!("call{b}"), name, arguments })));
             }
             16 => {
@@ -240,6 +242,7 @@ impl World {
             20 | 21 => self.confirm(usize::from(a) % 4 + 1, b % 8 != 0),
             22 if b == 0 => self.shelf.keep_only(usize::from(a) % 8),
             22 => self.pass(Duration::from_millis(u64::from(a) * 10)),
+            24..=30 => self.act_on_tools(index, [(what % 32 - 24) / 2, a, b]),
             _ if a == 0 && b == 0 => {
                 self.draining = true;
                 self.handle(Input::Drain);
@@ -263,7 +266,11 @@ impl World {
             } else if let Some(&run) = self.runs.first() {
                 self.tool(run, ToolOutcome::Done(Value::Null));
             } else if self.unconfirmed.is_empty() {
-                break;
+                if self.engine.is_idle() {
+                    break;
+                }
+                // Someone is to answer, and does not.
+                self.pass(Duration::from_secs(100));
             }
         }
         assert!(self.engine.is_idle(), "it comes to its end");
@@ -376,182 +383,6 @@ impl World {
         while let Some(output) = self.engine.poll() {
             self.look_at(&output);
             self.log.push(output);
-        }
-    }
-
-    fn look_at(&mut self, output: &Output) {
-        match output {
-            Output::Save { ticket, record, .. } => {
-                self.unconfirmed.push_back((*ticket, record.clone()));
-                self.look_at_record(*ticket, record);
-            }
-            Output::Replay { .. } => {
-                self.asked.push_back((self.stored + self.unconfirmed.len(), output.clone()));
-            }
-            Output::Send { to, bytes } => {
-                let envelope = wire::decode(bytes, &wire::Limits::default()).expect("readable");
-                let first = match to {
-                    Recipients::Everyone => None,
-                    Recipients::Only(identities) => {
-                        Some(identities.first().expect("a packet goes to someone"))
-                    }
-                };
-                if self.look_at_number(&envelope, to, bytes) {
-                    self.look_at_packet(&envelope, first);
-                }
-            }
-            Output::Transcript(transcript) => self.look_at_transcript(transcript),
-            Output::Generate { request, prompt } => {
-                let calls = prompt.messages.iter().flat_map(|message| match message {
-                    Message::Assistant { calls, .. } => calls.as_slice(),
-                    _ => &[],
-                });
-                let mut ids = BTreeSet::new();
-                assert!(calls.map(|call| &call.id).all(|id| ids.insert(id)), "calls are told apart");
-                assert_eq!(self.request, None, "one request at a time");
-                self.request = Some(*request);
-            }
-            Output::CancelGenerate(request) => {
-                assert_eq!(self.request.take(), Some(*request), "what is cancelled was running");
-            }
-            Output::RunTool { run, .. } => assert!(self.runs.insert(*run), "each run is a new one"),
-            Output::CancelTool(run) => assert!(self.runs.remove(run), "what is cancelled was running"),
-            Output::TurnEnded(report) => {
-                self.ended += 1;
-                assert!(self.ended <= self.accepted, "only what was accepted ends");
-                *self.ends_of.entry(report.message.clone()).or_default() += 1;
-                self.steps.remove(&report.message);
-            }
-            Output::State(_) | Output::Count { .. } => {}
-        }
-    }
-
-    fn look_at_record(&mut self, ticket: Option<Ticket>, record: &Record) {
-        match record {
-            Record::Stanza(Stanza { number, audience, bytes }) => {
-                let envelope = wire::decode(bytes, &wire::Limits::default()).expect("readable");
-                assert_eq!(envelope.stanza, *number);
-                let previous = envelope.meta.get("sotto.prev").and_then(Value::as_i64);
-                let expected = self.last_kept.insert(audience.clone(), *number).unwrap_or(0);
-                assert_eq!(previous, Some(expected.into()), "no hole in what {audience:?} gets");
-                self.tickets_of_stanzas.insert(*number, ticket.expect("a stanza is waited for"));
-                self.look_at_kept(&envelope.body);
-            }
-            Record::Answer(record::Answer { message, answer, announced, text, .. }) => {
-                self.ends_stored += usize::from(message.is_some());
-                if let Some(answer) = answer.as_ref().filter(|_| *announced) {
-                    let stored = &mut self.answers.entry(answer.clone()).or_default().stored;
-                    assert_eq!(stored.replace(text.clone()), None, "an answer is stored once");
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn look_at_kept(&mut self, body: &Body) {
-        match body {
-            Body::StartAnswer(start) => {
-                let answer = self.answers.entry(start.id.clone()).or_default();
-                assert_eq!(answer.sentences, 0, "an answer starts once, before its sentences");
-            }
-            Body::AssistantSentence(sentence) => {
-                assert!(!sentence.text.contains(THOUGHT), "reasoning is never said");
-                let answer = self.answers.get_mut(&sentence.previous_id).expect("a sentence has a start");
-                assert!(!answer.last, "nothing follows the last sentence");
-                answer.sentences += 1;
-                assert_eq!(sentence.sequence, answer.sentences);
-                answer.text.push_str(&sentence.text);
-                answer.last = sentence.is_final == Some(true);
-            }
-            Body::ReasoningStep(step) => {
-                let index = self.steps.entry(step.previous_id.clone()).or_default();
-                *index += 1;
-                assert_eq!(step.step_index, *index, "steps are counted from 1 for each answer");
-            }
-            _ => {}
-        }
-    }
-
-    /// True if it goes out for the first time.
-    fn look_at_number(&mut self, envelope: &Envelope, to: &Recipients, bytes: &[u8]) -> bool {
-        let number = envelope.stanza;
-        let kept = envelope.meta.contains_key("sotto.prev");
-        if kept {
-            let ticket = self.tickets_of_stanzas.get(&number).expect("what is kept was handed to the store");
-            assert!(self.confirmed.contains(ticket), "nothing goes out before the store has answered");
-            let to: Vec<String> = match to {
-                Recipients::Everyone => PEOPLE.map(str::to_owned).to_vec(),
-                Recipients::Only(identities) => identities.clone(),
-            };
-            for one in to {
-                let last = self.last_got.insert(one.clone(), number).unwrap_or(0);
-                if number >= last {
-                    let asked = self.may_go_back.get_mut(&one).filter(|asked| **asked > 0);
-                    *asked.unwrap_or_else(|| panic!("{one}: {number} after {last}")) -= 1;
-                }
-            }
-        }
-        // What failed in the store is told past everything that waits for the store.
-        let at_once = |message: &str| message.starts_with("It could not be stored");
-        if !matches!(&envelope.body, Body::ErrorMessage(error) if at_once(&error.message)) {
-            assert!(number < self.last_number || self.anyone_asked, "numbers only go down");
-            self.last_number = number;
-        }
-        match self.numbers.insert(number, bytes.to_vec()) {
-            None => true,
-            Some(before) => {
-                assert!(kept && before == bytes, "a number stands for one stanza");
-                false
-            }
-        }
-    }
-
-    fn look_at_packet(&mut self, envelope: &Envelope, to: Option<&String>) {
-        match &envelope.body {
-            Body::Acknowledgement(acknowledgement) => {
-                let key = (to.expect("to one").clone(), acknowledgement.acknowledged_stanza_id);
-                if acknowledgement.success
-                    && let Some(id) = self.sent_as.get(&key)
-                {
-                    self.acknowledged.insert(id.clone());
-                }
-                assert!(self.acknowledgements.insert(key), "a stanza is acknowledged once");
-            }
-            Body::StartAnswer(start) => self.answers_what_was_acknowledged(&start.previous_id),
-            Body::ReasoningStep(step) => self.answers_what_was_acknowledged(&step.previous_id),
-            _ => {}
-        }
-    }
-
-    fn answers_what_was_acknowledged(&self, message: &str) {
-        let by_packet = message.starts_with('m');
-        assert!(
-            !by_packet || self.acknowledged.contains(message),
-            "{message} is acknowledged before it is answered"
-        );
-    }
-
-    fn look_at_transcript(&mut self, transcript: &Transcript) {
-        let segment = match transcript {
-            Transcript::Begin { segment }
-            | Transcript::Delta { segment, .. }
-            | Transcript::End { segment } => segment,
-        };
-        // Errors are told so too; they are no answers.
-        if segment.starts_with("err_") {
-            return;
-        }
-        let answer = self.answers.entry(segment.clone()).or_default();
-        match transcript {
-            Transcript::Begin { .. } => assert_eq!(answer.transcribing.replace(true), None, "it begins once"),
-            Transcript::Delta { text, .. } => {
-                assert!(!text.contains(THOUGHT), "reasoning is never transcribed");
-                assert_eq!(answer.transcribing, Some(true), "it has begun and not ended");
-                answer.transcript.push_str(text);
-            }
-            Transcript::End { .. } => {
-                assert_eq!(answer.transcribing.replace(false), Some(true), "it ends once");
-            }
         }
     }
 }

@@ -465,6 +465,7 @@ fn brief_batch(batch: &Batch) -> String {
         Record::Message(message) => format!("message {}", message.id),
         Record::Variation(variation) => format!("{:?} of {}", variation.mode, variation.target),
         Record::Begun(begun) => format!("begin {} to {}", begun.answer, begun.message),
+        Record::ToolAsked(tool) => format!("ask for {} for {}", tool.call.id, tool.message),
         Record::ToolBegun(tool) => format!("begin {} for {}", tool.call.id, tool.message),
         Record::ToolEnded(ended) => format!("end {}", ended.call),
         Record::BrokenOff(broken) => format!("break off {}", broken.answer),

@@ -3,15 +3,15 @@
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-pub(super) struct Dice(ChaCha8Rng);
+pub(in super::super) struct Dice(ChaCha8Rng);
 
 impl Dice {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(in super::super) fn new(seed: u64) -> Self {
         Self(ChaCha8Rng::seed_from_u64(seed))
     }
 
     /// A number from `least` to `most`, both included.
-    pub(super) fn between(&mut self, least: u64, most: u64) -> u64 {
+    pub(in super::super) fn between(&mut self, least: u64, most: u64) -> u64 {
         least + self.0.next_u64() % (most - least + 1)
     }
 

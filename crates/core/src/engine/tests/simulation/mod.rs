@@ -16,7 +16,7 @@
 mod agent;
 mod checks;
 mod client;
-mod dice;
+pub(super) mod dice;
 mod model;
 mod person;
 mod process;

@@ -3,6 +3,7 @@
 
 use super::dice::Dice;
 use crate::model::{Chunk, Failure, Finish, Message, Prompt, ToolCall, ToolSpec, Usage};
+use crate::tool::Tool;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -25,12 +26,14 @@ pub(super) struct Model {
     pub(super) paid: BTreeMap<String, u32>,
 }
 
-pub(super) fn tools() -> Vec<ToolSpec> {
-    let tool = |name: &str, repeatable| ToolSpec {
-        name: name.to_owned(),
-        description: name.to_owned(),
-        parameters: json!({ "type": "object" }),
-        repeatable,
+pub(super) fn tools() -> Vec<Tool> {
+    let tool = |name: &str, repeatable| {
+        Tool::harmless(ToolSpec {
+            name: name.to_owned(),
+            description: name.to_owned(),
+            parameters: json!({ "type": "object" }),
+            repeatable,
+        })
     };
     vec![tool(PAY, false), tool(CLOCK, true)]
 }
