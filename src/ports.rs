@@ -6,7 +6,9 @@ use futures_util::stream::BoxStream;
 use serde_json::{Map, Value};
 use sotto_core::engine::event::{AgentState, Participant, Recipients, ToolOutcome, Transcript};
 use sotto_core::engine::record::{History, Page, Record};
-use sotto_core::model::{Chunk, Failure, Prompt, ToolSpec};
+use sotto_core::model::{Chunk, Failure, Prompt};
+use sotto_core::tool::Tool;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
@@ -101,8 +103,12 @@ pub trait Model: Send + Sync {
 
 /// The tools that the agent itself can run.
 pub trait Tools: Send + Sync {
-    /// What there is.
-    fn specs(&self) -> Vec<ToolSpec>;
+    /// What there is now.
+    fn offered(&self) -> Vec<Tool>;
+
+    /// Yields when [`offered`](Self::offered) may say something else than it did when this was called; ends where it never
+    /// will.
+    fn changes(&self) -> BoxStream<'static, ()>;
 
     /// Runs one. Dropping the future cancels it.
     fn run(
@@ -110,8 +116,12 @@ pub trait Tools: Send + Sync {
         name: &str,
         arguments: Map<String, Value>,
         timeout: Duration,
+        progress: Progress,
     ) -> BoxFuture<'static, ToolOutcome>;
 }
+
+/// Is told how far a run is, in words for people, as often as the tool likes.
+pub type Progress = Arc<dyn Fn(String) + Send + Sync>;
 
 /// Where conversations are kept.
 pub trait Store: Send + Sync {

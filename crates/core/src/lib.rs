@@ -10,10 +10,12 @@
 //! - [`time`]: moments, as they are passed in.
 //! - [`wire`]: messages as bytes and as types.
 //! - [`model`]: what endpoints stream, and what they are asked.
+//! - [`tool`]: tools, as far as the conversation is concerned with them.
 //! - [`engine`]: the conversation itself.
 
 pub mod engine;
 pub mod ids;
 pub mod model;
 pub mod time;
+pub mod tool;
 pub mod wire;
