@@ -8,23 +8,25 @@
 mod calculator;
 mod time;
 
-use crate::ports::Tools;
-use futures_util::FutureExt;
+use crate::ports::{Progress, Tools};
 use futures_util::future::BoxFuture;
+use futures_util::stream::{self, BoxStream};
+use futures_util::{FutureExt, StreamExt};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 use sotto_core::engine::event::ToolOutcome;
 use sotto_core::model::ToolSpec;
+use sotto_core::tool::Tool;
 use std::time::Duration;
 
 /// One built-in tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tool {
+enum Kind {
     Time,
     Calculator,
 }
 
-impl Tool {
+impl Kind {
     const ALL: [Self; 2] = [Self::Time, Self::Calculator];
 
     fn name(self) -> &'static str {
@@ -52,7 +54,7 @@ impl Tool {
 /// The built-in tools that are switched on.
 #[derive(Clone, Debug)]
 pub struct BuiltIn {
-    tools: Vec<Tool>,
+    tools: Vec<Kind>,
 }
 
 /// A name that no built-in tool has.
@@ -66,22 +68,31 @@ impl BuiltIn {
 
     /// All of them.
     pub fn all() -> Self {
-        Self { tools: Tool::ALL.to_vec() }
+        Self { tools: Kind::ALL.to_vec() }
     }
 
     /// Those of these names, in this order.
     pub fn only<Name: AsRef<str>>(names: &[Name]) -> Result<Self, UnknownTool> {
         let tools = names.iter().map(|name| {
             let name = name.as_ref();
-            find(&Tool::ALL, name).ok_or_else(|| UnknownTool(name.to_owned()))
+            find(&Kind::ALL, name).ok_or_else(|| UnknownTool(name.to_owned()))
         });
         Ok(Self { tools: tools.collect::<Result<_, _>>()? })
+    }
+
+    /// What the model is told of them.
+    pub fn specs(&self) -> Vec<ToolSpec> {
+        self.tools.iter().map(|tool| tool.spec()).collect()
     }
 }
 
 impl Tools for BuiltIn {
-    fn specs(&self) -> Vec<ToolSpec> {
-        self.tools.iter().map(|tool| tool.spec()).collect()
+    fn offered(&self) -> Vec<Tool> {
+        self.specs().into_iter().map(Tool::harmless).collect()
+    }
+
+    fn changes(&self) -> BoxStream<'static, ()> {
+        stream::empty().boxed()
     }
 
     fn run(
@@ -89,6 +100,7 @@ impl Tools for BuiltIn {
         name: &str,
         arguments: Map<String, Value>,
         _timeout: Duration,
+        _progress: Progress,
     ) -> BoxFuture<'static, ToolOutcome> {
         let Some(tool) = find(&self.tools, name) else {
             let names: Vec<_> = self.tools.iter().map(|tool| tool.name()).collect();
@@ -99,7 +111,7 @@ impl Tools for BuiltIn {
     }
 }
 
-fn find(tools: &[Tool], name: &str) -> Option<Tool> {
+fn find(tools: &[Kind], name: &str) -> Option<Kind> {
     tools.iter().copied().find(|tool| tool.name() == name)
 }
 
@@ -114,10 +126,11 @@ fn refuse_others(arguments: &Map<String, Value>, known: &str) -> Result<(), Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
 
     async fn run(tools: &BuiltIn, name: &str, arguments: Value) -> ToolOutcome {
         let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
-        tools.run(name, arguments, Duration::from_secs(1)).await
+        tools.run(name, arguments, Duration::from_secs(1), Arc::new(|_| {})).await
     }
 
     #[test]
