@@ -16,6 +16,7 @@ pub mod replay;
 pub mod store;
 mod terminal;
 pub mod token;
+pub mod tools;
 
 use crate::app::AppError;
 use crate::config::{self, Config, ConfigError, LogFormat};
@@ -44,6 +45,7 @@ Examples:
   sotto join my-room             the agent joins my-room and stays
   sotto token my-room alice      a token that lets alice join my-room
   sotto conversations list       what the store keeps; show, export and delete are beside it
+  sotto tools list               what the model can call; call and approve are beside it
   sotto token --help             all about one command
 
 Configuration:
@@ -65,6 +67,7 @@ enum Command {
     Token(token::Arguments),
     Conversations(conversations::Arguments),
     Store(store::Arguments),
+    Tools(tools::Arguments),
     Replay(replay::Arguments),
 }
 
@@ -95,6 +98,7 @@ impl Arguments {
             Command::Token(arguments) => token::run(&arguments, &config()?),
             Command::Conversations(arguments) => run_async(conversations::run(arguments, config()?)),
             Command::Store(arguments) => run_async(store::run(arguments, config()?)),
+            Command::Tools(arguments) => run_async(tools::run(arguments, config()?)),
             Command::Replay(arguments) => replay::run(&arguments, &config()?),
         }
     }
@@ -124,7 +128,7 @@ pub fn exit_code(error: &anyhow::Error) -> ExitCode {
     let is_misconfigured = error.is::<ConfigError>()
         || error.is::<TelemetryError>()
         || error.is::<UsageError>()
-        || matches!(app, Some(AppError::Config(_) | AppError::Model(_)));
+        || matches!(app, Some(AppError::Config(_) | AppError::Model(_) | AppError::Tool(_)));
     ExitCode::from(if is_misconfigured { 2 } else { 1 })
 }
 
