@@ -71,21 +71,20 @@ enum Command {
     Replay(replay::Arguments),
 }
 
-impl Command {
-    /// Whether people talk in this terminal: then a log between the lines is only for what went wrong.
-    fn is_a_conversation(&self) -> bool {
-        matches!(self, Self::Chat(_) | Self::Dev(_))
-    }
-}
-
 impl Arguments {
     /// Runs the command to its end.
     pub fn run(self) -> anyhow::Result<()> {
         let config = Config::load(self.config.as_deref());
         let defaults = Config::default().telemetry;
         let mut telemetry = config.as_ref().map_or(&defaults, |config| &config.telemetry).clone();
-        if self.command.is_a_conversation() && telemetry.log == defaults.log {
-            telemetry.log = "warn".into();
+        if telemetry.log == defaults.log {
+            match self.command {
+                // People talk in this terminal: a log between the lines is only for what went wrong.
+                Command::Chat(_) | Command::Dev(_) => telemetry.log = "warn".into(),
+                // What is not as it should be, it tells itself.
+                Command::Tools(_) => telemetry.log = "error".into(),
+                _ => {}
+            }
         }
         start_log(&telemetry)?;
         tls::choose_provider();

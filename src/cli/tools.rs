@@ -208,16 +208,16 @@ fn approve(tools: &RoomTools, names: &[String]) -> anyhow::Result<()> {
     for server in tools.servers() {
         let offers = server.offers();
         let as_a_whole = names.is_empty() || names.iter().any(|name| name == server.name());
-        let named: Vec<String> = offers
+        let some: Vec<String> = offers
             .iter()
             .map(|offer| offer.tool.spec.name.clone())
             .filter(|name| names.contains(name))
             .collect();
-        if offers.is_empty() || (!as_a_whole && named.is_empty()) {
+        if offers.is_empty() || (!as_a_whole && some.is_empty()) {
             continue;
         }
-        server.approve((!as_a_whole).then_some(&named[..]))?;
-        for offer in offers.iter().filter(|offer| as_a_whole || named.contains(&offer.tool.spec.name)) {
+        server.approve((!as_a_whole).then_some(&some[..]))?;
+        for offer in offers.iter().filter(|offer| as_a_whole || some.contains(&offer.tool.spec.name)) {
             if offer.approval != Approval::Approved {
                 let was = approval(offer.approval);
                 writeln!(std::io::stdout(), "approved: {} (was {was})", clean(&offer.tool.spec.name))?;

@@ -51,14 +51,12 @@ impl Tools for Registry {
         progress: Progress,
     ) -> BoxFuture<'static, ToolOutcome> {
         let has_it = |source: &&Arc<dyn Tools>| source.offered().iter().any(|tool| tool.spec.name == name);
-        match self.sources.iter().find(has_it) {
-            Some(source) => source.run(name, arguments, timeout, progress),
-            None => {
-                let names: Vec<_> = self.offered().into_iter().map(|tool| tool.spec.name).collect();
-                let reason = format!("there is no tool {name:?}; there are: {}", names.join(", "));
-                std::future::ready(ToolOutcome::Failed(reason)).boxed()
-            }
+        if let Some(source) = self.sources.iter().find(has_it) {
+            return source.run(name, arguments, timeout, progress);
         }
+        let names: Vec<_> = self.offered().into_iter().map(|tool| tool.spec.name).collect();
+        let reason = format!("there is no tool {name:?}; there are: {}", names.join(", "));
+        std::future::ready(ToolOutcome::Failed(reason)).boxed()
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 use sotto_core::engine::event::ToolOutcome;
 
 /// What a call came to.
-pub(super) fn outcome(result: CallToolResult) -> ToolOutcome {
+pub(super) fn outcome(result: &CallToolResult) -> ToolOutcome {
     let text = || {
         let blocks: Vec<_> = result.content.iter().map(text_of).collect();
         blocks.join("\n")
@@ -105,21 +105,21 @@ mod tests {
             [demo://1]\nwords\n\
             [demo://2] [a file of type unknown, 3 bytes, which cannot be shown here]\n\
             [three is at demo://3: the third]";
-        assert_eq!(outcome(result(blocks)), ToolOutcome::Done(expected.into()));
+        assert_eq!(outcome(&result(blocks)), ToolOutcome::Done(expected.into()));
     }
 
     #[test]
     fn what_is_structured_stays_so() {
         let structured =
             json!({"content": [{"type": "text", "text": "{\"a\": 1}"}], "structuredContent": {"a": 1}});
-        assert_eq!(outcome(result(structured)), ToolOutcome::Done(json!({"a": 1})));
+        assert_eq!(outcome(&result(structured)), ToolOutcome::Done(json!({"a": 1})));
     }
 
     #[test]
     fn a_tool_that_failed_says_so() {
         let failed = json!({"content": [{"type": "text", "text": "no such file"}], "isError": true});
-        assert_eq!(outcome(result(failed)), ToolOutcome::Failed("no such file".to_owned()));
-        let silent = outcome(result(json!({"content": [], "isError": true})));
+        assert_eq!(outcome(&result(failed)), ToolOutcome::Failed("no such file".to_owned()));
+        let silent = outcome(&result(json!({"content": [], "isError": true})));
         assert_eq!(silent, ToolOutcome::Failed("the tool failed and did not say why".to_owned()));
     }
 

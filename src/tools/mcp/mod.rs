@@ -232,7 +232,7 @@ async fn call(
     let answer = handle.rx.await.unwrap_or(Err(ServiceError::TransportClosed));
     running.id = None;
     match answer {
-        Ok(ServerResult::CallToolResult(result)) => content::outcome(result),
+        Ok(ServerResult::CallToolResult(result)) => content::outcome(&result),
         Ok(ServerResult::InputRequiredResult(_)) => ToolOutcome::Failed(
             "the tool wants to ask the user something, which is not possible here".to_owned(),
         ),

@@ -13,6 +13,7 @@ mod life;
 mod people;
 mod secrecy;
 mod told;
+mod tools;
 pub(crate) mod user;
 mod variations;
 
@@ -25,6 +26,7 @@ pub(crate) use hostile::*;
 pub(crate) use life::*;
 pub(crate) use people::*;
 pub(crate) use secrecy::*;
+pub(crate) use tools::*;
 pub(crate) use variations::*;
 
 use serde_json::{Value, json};
