@@ -106,6 +106,11 @@ pub trait Tools: Send + Sync {
     /// What there is now.
     fn offered(&self) -> Vec<Tool>;
 
+    /// Whether one of this name is offered now.
+    fn has(&self, name: &str) -> bool {
+        self.offered().iter().any(|tool| tool.spec.name == name)
+    }
+
     /// Yields when [`offered`](Self::offered) may say something else than it did when this was called; ends where it never
     /// will.
     fn changes(&self) -> BoxStream<'static, ()>;

@@ -91,6 +91,10 @@ impl Tools for BuiltIn {
         self.specs().into_iter().map(Tool::harmless).collect()
     }
 
+    fn has(&self, name: &str) -> bool {
+        find(&self.tools, name).is_some()
+    }
+
     fn changes(&self) -> BoxStream<'static, ()> {
         stream::empty().boxed()
     }

@@ -68,6 +68,10 @@ impl HttpTools {
         });
         Ok(Self { tools: tools.collect::<Result<_, _>>()? })
     }
+
+    fn find(&self, name: &str) -> Option<&(Definition, Client)> {
+        self.tools.iter().find(|(definition, _)| definition.name == name)
+    }
 }
 
 impl Tools for HttpTools {
@@ -77,6 +81,10 @@ impl Tools for HttpTools {
             terms.tool(name.clone(), description.clone(), parameters.clone())
         });
         tools.collect()
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.find(name).is_some()
     }
 
     fn changes(&self) -> BoxStream<'static, ()> {
@@ -90,8 +98,7 @@ impl Tools for HttpTools {
         timeout: Duration,
         _progress: Progress,
     ) -> BoxFuture<'static, ToolOutcome> {
-        let Some((definition, client)) = self.tools.iter().find(|(definition, _)| definition.name == name)
-        else {
+        let Some((definition, client)) = self.find(name) else {
             return std::future::ready(ToolOutcome::Failed(format!("there is no tool {name:?}"))).boxed();
         };
         let most = definition.terms.max_result_bytes;

@@ -39,6 +39,10 @@ impl Tools for Registry {
         tools
     }
 
+    fn has(&self, name: &str) -> bool {
+        self.sources.iter().any(|source| source.has(name))
+    }
+
     fn changes(&self) -> BoxStream<'static, ()> {
         select_all(self.sources.iter().map(|source| source.changes())).boxed()
     }
@@ -50,8 +54,7 @@ impl Tools for Registry {
         timeout: Duration,
         progress: Progress,
     ) -> BoxFuture<'static, ToolOutcome> {
-        let has_it = |source: &&Arc<dyn Tools>| source.offered().iter().any(|tool| tool.spec.name == name);
-        if let Some(source) = self.sources.iter().find(has_it) {
+        if let Some(source) = self.sources.iter().find(|source| source.has(name)) {
             return source.run(name, arguments, timeout, progress);
         }
         let names: Vec<_> = self.offered().into_iter().map(|tool| tool.spec.name).collect();

@@ -131,6 +131,10 @@ impl Tools for RoomTools {
         self.registry.offered()
     }
 
+    fn has(&self, name: &str) -> bool {
+        self.registry.has(name)
+    }
+
     fn changes(&self) -> BoxStream<'static, ()> {
         self.registry.changes()
     }

@@ -218,6 +218,7 @@ fn main() -> ExitCode {
             tools::a_list_that_changes_is_read_again_and_what_is_new_waits_for_approval,
             tools::a_tool_is_offered_only_as_it_was_approved,
             tools::commands_list_approve_and_call,
+            tools::a_server_that_must_not_be_reached_is_told_without_its_secrets,
         ],
     )
 }

@@ -9,11 +9,14 @@ use futures_util::future::BoxFuture;
 use reqwest::header::HeaderMap;
 use reqwest::{Client, Url};
 use rmcp::model::PaginatedRequestParams;
-use rmcp::service::{ClientCacheConfig, Peer, RunningService, RunningServiceCancellationToken, serve_client};
+use rmcp::service::{
+    ClientCacheConfig, ClientInitializeError, Peer, RunningService, RunningServiceCancellationToken,
+    serve_client,
+};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::async_rw::AsyncRwTransport;
-use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
-use rmcp::{RoleClient, model};
+use rmcp::transport::streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError};
+use rmcp::{RoleClient, ServiceError, model};
 use std::error::Error;
 use std::future::pending;
 use std::sync::Arc;
@@ -84,7 +87,7 @@ impl Connection {
             }
         };
         let service: RunningService<RoleClient, Arc<Listener>> =
-            service.map_err(|error| format!("it does not speak MCP as it should: {}", in_words(&error)))?;
+            service.map_err(|error| format!("cannot connect to it: {}", in_words(&error)))?;
         let (peer, close) = (service.peer().clone(), service.cancellation_token());
         // A list that is asked for again is asked for because it may be another.
         peer.set_response_cache_config(ClientCacheConfig::disabled()).await;
@@ -138,14 +141,25 @@ pub(super) async fn tools(peer: &Peer<RoleClient>) -> Result<Vec<model::Tool>, S
     }
 }
 
-/// What went wrong, without what may be secret in an address.
+/// What went wrong, in the innermost words and without what may be secret in an address.
 pub(super) fn in_words(error: &(dyn Error + 'static)) -> String {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if let Some(refused) = error.downcast_ref::<TargetError>() {
-            return refused.to_string();
-        }
-        cause = error.source();
+    let mut innermost = error;
+    while let Some(cause) = cause(innermost) {
+        innermost = cause;
     }
-    address::hidden_in(&error.to_string())
+    address::hidden_in(&innermost.to_string())
+}
+
+/// The SDK does not tell all of its errors' causes.
+fn cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
+    if let Some(ClientInitializeError::TransportError { error, .. }) = error.downcast_ref() {
+        return Some(error);
+    }
+    if let Some(ServiceError::TransportSend(error)) = error.downcast_ref() {
+        return Some(error);
+    }
+    if let Some(StreamableHttpError::<reqwest::Error>::Client(error)) = error.downcast_ref() {
+        return Some(error);
+    }
+    error.source()
 }

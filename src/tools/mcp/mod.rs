@@ -87,6 +87,12 @@ pub struct Offer {
     look: String,
 }
 
+impl Offer {
+    fn is_offered_as(&self, name: &str) -> bool {
+        self.tool.spec.name == name && self.approval == Approval::Approved
+    }
+}
+
 /// Whether a server can be talked to.
 #[derive(Clone)]
 enum Link {
@@ -169,6 +175,10 @@ impl Tools for Server {
             .collect()
     }
 
+    fn has(&self, name: &str) -> bool {
+        self.offers.borrow().iter().any(|offer| offer.is_offered_as(name))
+    }
+
     fn changes(&self) -> BoxStream<'static, ()> {
         let next = |mut offers: watch::Receiver<_>| async move {
             offers.changed().await.ok().map(|()| ((), offers))
@@ -186,8 +196,7 @@ impl Tools for Server {
         progress: Progress,
     ) -> BoxFuture<'static, ToolOutcome> {
         let offers = self.offers();
-        let is_it = |offer: &&Offer| offer.tool.spec.name == name && offer.approval == Approval::Approved;
-        let Some(offer) = offers.iter().find(is_it) else {
+        let Some(offer) = offers.iter().find(|offer| offer.is_offered_as(name)) else {
             return std::future::ready(ToolOutcome::Failed(format!("there is no tool {name:?}"))).boxed();
         };
         let most = self.settings.terms.max_result_bytes;
@@ -205,8 +214,10 @@ impl Tools for Server {
 
 /// The server, if it is there or comes back soon.
 async fn reached(mut link: watch::Receiver<Link>, within: Duration) -> Result<Peer<RoleClient>, String> {
+    // One that has just ended may not be known to be away yet.
+    let is_up = |link: &Link| matches!(link, Link::Up(peer) if !peer.is_transport_closed());
     // Whether it came or the time is over: what it is now is what counts.
-    let _ = timeout(within.min(AWAY), link.wait_for(|link| matches!(link, Link::Up(_)))).await;
+    let _ = timeout(within.min(AWAY), link.wait_for(is_up)).await;
     let reason = match &*link.borrow() {
         Link::Up(peer) => return Ok(peer.clone()),
         Link::Down(reason) => format!(" ({reason})"),
@@ -423,3 +434,6 @@ impl Keeper {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

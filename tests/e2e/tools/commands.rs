@@ -60,3 +60,27 @@ pub(crate) async fn commands_list_approve_and_call() {
     let (_, listed, _) = sotto(&["list"]).await;
     assert!(!listed.contains("NEW"), "{listed}");
 }
+
+pub(crate) async fn a_server_that_must_not_be_reached_is_told_without_its_secrets() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("sotto.toml");
+    let file_name = file.to_string_lossy().into_owned();
+    let server = Server::shared().await;
+    let settings = [("SOTTO_LOG", "debug"), ("WIKI_TOKEN", "s3cret-token"), ("WIKI_KEY", "s3cret-key")];
+    for (allow_hosts, told) in [
+        ("[]", "which is no public address; if that is meant, list \"localhost\" in tools.allow_hosts"),
+        ("[\"localhost\"]", "cannot connect to it: "),
+    ] {
+        let config = format!(
+            "[tools]\nallow_hosts = {allow_hosts}\n[[tools.mcp]]\nname = \"wiki\"\n\
+             url = \"http://localhost:1/mcp?token=${{WIKI_TOKEN}}\"\nheaders = {{ X-Key = \"${{WIKI_KEY}}\" }}\n"
+        );
+        std::fs::write(&file, config).expect("a file");
+        let output = agent::run(SOTTO, &server, &settings, &["--config", &file_name, "tools", "list"]).await;
+        let said =
+            format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(1));
+        assert!(said.contains(told), "{said}");
+        assert!(!said.contains("s3cret"), "{said}");
+    }
+}
