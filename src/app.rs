@@ -1,20 +1,21 @@
 //! The composition root: from a validated configuration to an agent in a room. The only file that names concrete
-//! adapters; it decides nothing about conversations.
+//! adapters (with `app/tools.rs`, for the tools); it decides nothing about conversations.
+
+mod tools;
 
 use crate::config::{self, Config, ConfigError};
 use crate::http::{self, Health};
 use crate::model::{Demo, Endpoint, Key, Limits, OpenAi, SetupError};
-use crate::ports::{Journal, Model, StoreError};
+use crate::ports::{Journal, Model, StoreError, Tools};
 use crate::room::{self, Access, ByteBudget, Counts, JoinError, JoinOptions, Pace, StreamLimits};
 use crate::session::{self, End, Options, Ports};
 use crate::store::{self, Archive};
 use crate::telemetry::metrics::Metrics;
-use crate::tools::BuiltIn;
+use crate::tools::{RoomTools, Toolbox, Unusable};
 use sotto_core::engine::mask::Secrets;
 use sotto_core::engine::settings::{self, Settings};
 use sotto_core::ids::{Ids, Kind};
 use sotto_core::model::request::{RequestOptions, Sampling, Switch};
-use sotto_core::tool::Tool;
 use sotto_core::wire;
 use std::future::pending;
 use std::io;
@@ -32,10 +33,15 @@ const INCOMING_BYTES: usize = 256 << 20;
 /// How long to wait before asking again whether a conversation is free.
 const HELD: Duration = Duration::from_millis(500);
 
+/// How long a conversation waits for its MCP servers before it begins without those that are not there yet.
+const TOOLS_START: Duration = Duration::from_secs(5);
+
 /// The parts of an agent, put together.
 pub struct App {
     config: Config,
-    ports: Ports,
+    model: Arc<dyn Model>,
+    toolbox: Toolbox,
+    metrics: Arc<Metrics>,
     /// Opened when it is first needed.
     store: OnceCell<Arc<dyn Archive>>,
     /// `None` for the built-in demo.
@@ -55,6 +61,9 @@ pub enum AppError {
     /// The model cannot even be asked.
     #[error(transparent)]
     Model(#[from] SetupError),
+    /// A tool cannot be used.
+    #[error(transparent)]
+    Tool(#[from] Unusable),
     /// The room could not be joined.
     #[error(transparent)]
     Join(#[from] JoinError),
@@ -85,11 +94,22 @@ impl App {
         metrics.also_show("room_events", "What rooms dropped, refused or failed to do, by kind", move || {
             of_rooms.all()
         });
-        let ports = Ports { model, tools: Arc::new(built_in(&config.tools)), metrics: Arc::new(metrics) };
+        let toolbox = tools::toolbox(&config.tools)?;
+        let metrics = Arc::new(metrics);
         let budget = ByteBudget::new(INCOMING_BYTES);
         let health = watch::channel(Health::Connecting).0;
-        let (store, pace) = (OnceCell::new(), Pace::default());
-        Ok(Self { config, ports, store, endpoints, budget, counts, pace, health })
+        Ok(Self {
+            config,
+            model,
+            toolbox,
+            metrics,
+            store: OnceCell::new(),
+            endpoints,
+            budget,
+            counts,
+            pace: Pace::default(),
+            health,
+        })
     }
 
     /// The configuration it was made from.
@@ -104,13 +124,18 @@ impl App {
 
     /// The model, whichever it is.
     pub fn model(&self) -> &Arc<dyn Model> {
-        &self.ports.model
+        &self.model
+    }
+
+    /// The tools, as configured.
+    pub fn toolbox(&self) -> &Toolbox {
+        &self.toolbox
     }
 
     /// Serves health and metrics, if the configuration wants it, until the server is dropped.
     pub async fn serve_http(&self) -> Result<Option<http::Server>, AppError> {
         let Some(address) = self.config.http.addr else { return Ok(None) };
-        let metrics = Arc::clone(&self.ports.metrics);
+        let metrics = Arc::clone(&self.metrics);
         let started = http::Server::start(address, self.health.subscribe(), metrics).await;
         Ok(Some(started.map_err(|error| AppError::Http(address, error))?))
     }
@@ -233,6 +258,8 @@ impl App {
             pace: self.pace.clone(),
             ..JoinOptions::new(self.config.livekit.url.as_str(), access, room, &identity)
         };
+        // Its servers start while it joins.
+        let tools = Arc::new(self.toolbox.open());
         room::keep_out_what_agents_do_not_use();
         let mut leaving = shutdown.clone();
         let joined = tokio::select! {
@@ -241,17 +268,20 @@ impl App {
         };
         info!(room = joined.name, identity, "joined");
         let watching = tokio::spawn(follow(self.health.clone(), joined.connected.clone(), shutdown.clone()));
-        let session = session::run(joined, journal, self.session(room), self.ports.clone(), shutdown);
+        tools.settled(TOOLS_START).await;
+        let options = self.session(room, &tools);
+        let ports = Ports { model: Arc::clone(&self.model), tools, metrics: Arc::clone(&self.metrics) };
+        let session = session::run(joined, journal, options, ports, shutdown);
         let end = Box::pin(session).await;
         watching.abort();
         self.health.send_replace(Health::Connecting);
         Ok(end)
     }
 
-    fn session(&self, room: &str) -> Options {
+    fn session(&self, room: &str, tools: &RoomTools) -> Options {
         let limits = &self.config.limits;
         Options {
-            settings: self.settings(room),
+            settings: self.settings(room, tools),
             limits: wire::Limits {
                 bytes: limits.stream_bytes,
                 depth: limits.depth,
@@ -264,7 +294,7 @@ impl App {
         }
     }
 
-    fn settings(&self, room: &str) -> Settings {
+    fn settings(&self, room: &str, offered: &RoomTools) -> Settings {
         let Config { agent, model, reasoning, tools, limits, budget, .. } = &self.config;
         let main = model.endpoints.first();
         let context_tokens = model.context_tokens as u64;
@@ -290,7 +320,10 @@ impl App {
             step_chars: reasoning.step_chars,
             max_thinking: reasoning.max_seconds,
             max_thinking_chars: reasoning.max_chars,
-            tools: self.ports.tools.specs().into_iter().map(Tool::harmless).collect(),
+            tools: offered.offered(),
+            client_tools: tools.client_tools,
+            consent_timeout: tools.consent_timeout,
+            policy: tools.policy,
             max_tool_rounds: tools.max_rounds,
             tool_timeout: tools.timeout,
             limits: settings::Limits {
@@ -393,18 +426,6 @@ fn kept(config: &Config) -> store::Settings {
 fn host(url: &str) -> String {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     rest.split(['/', '?', '#']).next().unwrap_or_default().to_owned()
-}
-
-fn built_in(tools: &config::Tools) -> BuiltIn {
-    let names: Vec<&str> = tools
-        .builtin
-        .iter()
-        .map(|tool| match tool {
-            config::BuiltinTool::Time => "time",
-            config::BuiltinTool::Calculator => "calculator",
-        })
-        .collect();
-    BuiltIn::only(&names).expect("the configuration knows no other names")
 }
 
 fn open_ai(model: &config::Model) -> Result<OpenAi, SetupError> {

@@ -4,6 +4,7 @@
 //! when an agent comes or the connection is back, and hands over what agents send, in order. It may touch the room
 //! alone; it never prints, and never decides what an answer means.
 
+mod features;
 mod ledger;
 mod overheard;
 mod sending;
@@ -19,7 +20,7 @@ use livekit::{ConnectionState, DisconnectReason, ParticipantKind, ParticipantSta
 use overheard::Overheard;
 use sotto_core::ids::{Ids, Kind};
 use sotto_core::wire::body::{
-    Body, Configuration, ControlStop, ControlVariation, StopType, UserMessage, VariationMode,
+    Body, Configuration, ControlStop, ControlVariation, StopType, ToolConsent, UserMessage, VariationMode,
 };
 use sotto_core::wire::{self, Envelope};
 use std::collections::{BTreeSet, VecDeque};
@@ -43,12 +44,6 @@ const STREAM_PATIENCE: Duration = Duration::from_secs(30);
 /// How long leaving may take before it is given up.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// What a client can take in, as its Configuration says.
-const FEATURES: [&str; 6] =
-    ["streaming", "reasoning_steps", "tool_use", "partial_responses", "reasoning_deltas", "turn_meta"];
-/// Those of them that show how the model thinks.
-const REASONING_FEATURES: [&str; 2] = ["reasoning_steps", "reasoning_deltas"];
-
 /// How to take part.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
@@ -58,6 +53,8 @@ pub struct ClientOptions {
     pub topic: Option<String>,
     /// Whether to ask for the model's thoughts while they come.
     pub reasoning: bool,
+    /// Whether somebody can be asked for leave before a tool is used.
+    pub consent: bool,
     /// How it calls itself: a name and a version.
     pub version: String,
 }
@@ -65,7 +62,7 @@ pub struct ClientOptions {
 impl Default for ClientOptions {
     fn default() -> Self {
         let version = format!("sotto-chat/{}", env!("CARGO_PKG_VERSION"));
-        Self { shown_url: None, topic: None, reasoning: true, version }
+        Self { shown_url: None, topic: None, reasoning: true, consent: false, version }
     }
 }
 
@@ -245,6 +242,15 @@ impl Client {
         }));
     }
 
+    /// Allows or denies the use of a tool that the agent asked for.
+    pub fn consent(&mut self, request: &str, allow: bool) {
+        self.send(Body::ToolConsent(ToolConsent {
+            request_id: request.to_owned(),
+            conversation_id: self.room.name(),
+            allow,
+        }));
+    }
+
     /// Takes back a message that no agent has acknowledged; false if one has.
     pub fn withdraw(&mut self, id: &str) -> bool {
         self.ledger.withdraw(id)
@@ -381,13 +387,11 @@ impl Client {
 
     fn configure(&mut self) {
         let missed = std::mem::take(&mut self.may_have_missed);
-        let wanted = |feature: &&str| self.options.reasoning || !REASONING_FEATURES.contains(feature);
-        let features = FEATURES.iter().filter(|feature| wanted(feature)).map(|&feature| feature.to_owned());
         self.send(Body::Configuration(Configuration {
             conversation_id: Some(self.room.name()),
             last_sequence_seen: self.ledger.last_sequence_seen().or(missed.then_some(0)),
             client_version: Some(self.options.version.clone()),
-            features: Some(features.collect()),
+            features: Some(features::wanted(&self.options)),
             ..Configuration::default()
         }));
     }

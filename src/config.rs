@@ -21,8 +21,9 @@ mod value;
 
 pub use error::ConfigError;
 pub use sections::{
-    Agent, Budget, BuiltinTool, Endpoint, Http, Interruption, KeptReasoning, Limits, LiveKit, LogFormat,
-    Model, Reasoning, Room, Store, StoreUrl, Switch, Telemetry, Thinking, Tools, Visibility,
+    Agent, Budget, BuiltinTool, Endpoint, Http, HttpTool, Interruption, KeptReasoning, Limits, LiveKit,
+    LogFormat, McpReach, McpServer, Model, Reasoning, Room, Store, StoreUrl, Switch, Telemetry, Thinking,
+    ToolTerms, Tools, Visibility,
 };
 pub use source::Environment;
 pub use text::{Extra, Secret, Text};

@@ -11,7 +11,7 @@
 //! | [`session`] | one task per conversation: carries what happens to the engine, and does what it says |
 //! | [`room`] | the room, over `livekit`: packets, streams, chat, transcripts, the agent's state |
 //! | [`model`] | language models: OpenAI-compatible endpoints, and the built-in demo |
-//! | [`tools`] | what the agent can do for the model: the time, arithmetic |
+//! | [`tools`] | what the agent can do for the model: built in, HTTP services, MCP servers |
 //! | [`store`] | where conversations are kept |
 //! | [`http`] | health and metrics for whoever watches the process |
 //! | [`telemetry`] | what is written to the log and what is counted |

@@ -6,7 +6,9 @@ use futures_util::stream::BoxStream;
 use serde_json::{Map, Value};
 use sotto_core::engine::event::{AgentState, Participant, Recipients, ToolOutcome, Transcript};
 use sotto_core::engine::record::{History, Page, Record};
-use sotto_core::model::{Chunk, Failure, Prompt, ToolSpec};
+use sotto_core::model::{Chunk, Failure, Prompt};
+use sotto_core::tool::Tool;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
@@ -30,6 +32,13 @@ pub enum RoomEvent {
     /// Someone is there; those who were there before us come first. Comes again for one who spoke before it was
     /// announced and turns out to have a name.
     Joined(Participant),
+    /// What the server says of someone who is there; after its joining, and whenever it changes.
+    Attributes {
+        /// Who.
+        identity: String,
+        /// Name and value of each that its owner cannot change.
+        attributes: Vec<(String, String)>,
+    },
     /// Someone left.
     Left {
         /// Who.
@@ -101,8 +110,17 @@ pub trait Model: Send + Sync {
 
 /// The tools that the agent itself can run.
 pub trait Tools: Send + Sync {
-    /// What there is.
-    fn specs(&self) -> Vec<ToolSpec>;
+    /// What there is now.
+    fn offered(&self) -> Vec<Tool>;
+
+    /// Whether one of this name is offered now.
+    fn has(&self, name: &str) -> bool {
+        self.offered().iter().any(|tool| tool.spec.name == name)
+    }
+
+    /// Yields when [`offered`](Self::offered) may say something else than it did when this was called; ends where it never
+    /// will.
+    fn changes(&self) -> BoxStream<'static, ()>;
 
     /// Runs one. Dropping the future cancels it.
     fn run(
@@ -110,8 +128,12 @@ pub trait Tools: Send + Sync {
         name: &str,
         arguments: Map<String, Value>,
         timeout: Duration,
+        progress: Progress,
     ) -> BoxFuture<'static, ToolOutcome>;
 }
+
+/// Is told how far a run is, in words for people, as often as the tool likes.
+pub type Progress = Arc<dyn Fn(String) + Send + Sync>;
 
 /// Where conversations are kept.
 pub trait Store: Send + Sync {

@@ -61,6 +61,10 @@ pub struct Arguments {
     /// Do not show what the model thinks
     #[arg(long)]
     no_reasoning: bool,
+    /// Let the agent use this tool whenever it asks for leave; may be given several times. At a terminal you are asked for
+    /// the others; without one they are denied
+    #[arg(long, value_name = "TOOL")]
+    allow: Vec<String>,
     /// Without a terminal: give up after so many seconds in which nothing comes
     #[arg(long, value_name = "SECONDS", default_value_t = PATIENCE_SECONDS, value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
@@ -68,7 +72,9 @@ pub struct Arguments {
 
 /// Joins and talks until the end of the input, `/quit` or Ctrl-C.
 pub async fn run(arguments: Arguments, config: Config) -> anyhow::Result<()> {
-    let Arguments { room, identity, name, json, message, no_reasoning, timeout } = arguments;
+    let Arguments { room, identity, name, json, message, no_reasoning, allow, timeout } = arguments;
+    let at_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    let interactive = at_terminal && message.is_none() && !json;
     let identity = identity.map_or_else(random_identity, Ok)?;
     let name = name.or_else(|| std::env::var("USER").ok());
     let token =
@@ -78,13 +84,14 @@ pub async fn run(arguments: Arguments, config: Config) -> anyhow::Result<()> {
         shown_url: Some(config.livekit.url.shown().to_owned()),
         topic: config.room.topic.as_deref().map(str::to_owned),
         reasoning: !no_reasoning,
+        consent: interactive || !allow.is_empty(),
         ..ClientOptions::default()
     };
     let client = Client::join(&config.livekit.url, &token, options).await?;
 
-    let at_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     let manner = Manner {
-        interactive: at_terminal && message.is_none() && !json,
+        interactive,
+        allow,
         style: style(json),
         reasoning: !no_reasoning,
         patience: Duration::from_secs(timeout),
@@ -102,6 +109,7 @@ pub async fn converse(room: &str, config: &Config) -> anyhow::Result<()> {
         json: false,
         message: None,
         no_reasoning: false,
+        allow: Vec::new(),
         timeout: PATIENCE_SECONDS,
     };
     run(arguments, config.clone()).await

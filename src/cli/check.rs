@@ -4,6 +4,7 @@ use crate::address;
 use crate::app::{App, AppError};
 use crate::config::{Config, Endpoint};
 use crate::model::Probe;
+use crate::tools::Approval;
 use anyhow::bail;
 use livekit_api::access_token::{AccessToken, VideoGrants};
 use livekit_signaling::{SignalClient, SignalOptions};
@@ -19,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Try everything that is configured, and say what to do where it does not work.
 ///
 /// Joins LiveKit for a moment (in a room of its own, hidden), and asks the model something tiny: does it stream, does it
-/// think, and how, does it call tools. The exit code is 0 if all is well.
+/// think, and how, does it call tools. Starts the MCP servers. The exit code is 0 if all is well.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
     /// Print one JSON object instead
@@ -48,6 +49,7 @@ pub async fn run(arguments: Arguments, config: Config) -> anyhow::Result<()> {
     let app = App::new(config)?;
     findings.extend(model(&app).await);
     findings.push(store(&app).await);
+    findings.extend(tools(&app).await);
     print(&findings, arguments.json);
     let bad = findings.iter().filter(|finding| !finding.good).count();
     if bad > 0 {
@@ -95,6 +97,30 @@ async fn store(app: &App) -> Finding {
         }
         Err(error) => Finding { what, good: false, text: error.to_string(), details: Value::Null },
     }
+}
+
+/// Starts each MCP server, and sees what of its tools the model would be offered.
+async fn tools(app: &App) -> Vec<Finding> {
+    let tools = app.toolbox().open();
+    tools.settled(PATIENCE).await;
+    let mut findings = Vec::new();
+    for server in tools.servers() {
+        let offers = server.offers();
+        let approved = offers.iter().filter(|offer| offer.approval == Approval::Approved).count();
+        let settled = timeout(Duration::ZERO, server.settled()).await;
+        let (good, text) =
+            match settled.unwrap_or_else(|_| Err(format!("no answer within {} s", PATIENCE.as_secs()))) {
+                Err(reason) => (false, reason),
+                Ok(()) if approved == offers.len() => (true, format!("{approved} tools")),
+                Ok(()) => (
+                    false,
+                    format!("only {approved} of {} tools are approved; see `sotto tools list`", offers.len()),
+                ),
+            };
+        let details = json!({ "tools": offers.len(), "approved": approved });
+        findings.push(Finding { what: format!("MCP server {}", server.name()), good, text, details });
+    }
+    findings
 }
 
 async fn livekit(config: &Config) -> Finding {

@@ -16,6 +16,7 @@ pub mod replay;
 pub mod store;
 mod terminal;
 pub mod token;
+pub mod tools;
 
 use crate::app::AppError;
 use crate::config::{self, Config, ConfigError, LogFormat};
@@ -44,6 +45,7 @@ Examples:
   sotto join my-room             the agent joins my-room and stays
   sotto token my-room alice      a token that lets alice join my-room
   sotto conversations list       what the store keeps; show, export and delete are beside it
+  sotto tools list               what the model can call; call and approve are beside it
   sotto token --help             all about one command
 
 Configuration:
@@ -65,14 +67,8 @@ enum Command {
     Token(token::Arguments),
     Conversations(conversations::Arguments),
     Store(store::Arguments),
+    Tools(tools::Arguments),
     Replay(replay::Arguments),
-}
-
-impl Command {
-    /// Whether people talk in this terminal: then a log between the lines is only for what went wrong.
-    fn is_a_conversation(&self) -> bool {
-        matches!(self, Self::Chat(_) | Self::Dev(_))
-    }
 }
 
 impl Arguments {
@@ -81,8 +77,14 @@ impl Arguments {
         let config = Config::load(self.config.as_deref());
         let defaults = Config::default().telemetry;
         let mut telemetry = config.as_ref().map_or(&defaults, |config| &config.telemetry).clone();
-        if self.command.is_a_conversation() && telemetry.log == defaults.log {
-            telemetry.log = "warn".into();
+        if telemetry.log == defaults.log {
+            match self.command {
+                // People talk in this terminal: a log between the lines is only for what went wrong.
+                Command::Chat(_) | Command::Dev(_) => telemetry.log = "warn".into(),
+                // What is not as it should be, it tells itself.
+                Command::Tools(_) => telemetry.log = "error".into(),
+                _ => {}
+            }
         }
         start_log(&telemetry)?;
         tls::choose_provider();
@@ -96,6 +98,7 @@ impl Arguments {
             Command::Conversations(arguments) => run_async(conversations::run(arguments, config()?)),
             Command::Store(arguments) if arguments.run_unconfigured()? => Ok(()),
             Command::Store(arguments) => run_async(store::run(arguments, config()?)),
+            Command::Tools(arguments) => run_async(tools::run(arguments, config()?)),
             Command::Replay(arguments) => replay::run(&arguments, &config()?),
         }
     }
@@ -128,7 +131,7 @@ pub fn exit_code(error: &anyhow::Error) -> ExitCode {
     let is_misconfigured = error.is::<ConfigError>()
         || error.is::<TelemetryError>()
         || error.is::<UsageError>()
-        || matches!(app, Some(AppError::Config(_) | AppError::Model(_)));
+        || matches!(app, Some(AppError::Config(_) | AppError::Model(_) | AppError::Tool(_)));
     ExitCode::from(if is_misconfigured { 2 } else { 1 })
 }
 

@@ -8,6 +8,7 @@ use super::source::{Environment, File, Given, Origin, Raw};
 use super::value::Mismatch;
 use super::{FILE_VARIABLE, Secret};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Variables that begin like ours and are not configuration: what the tests are told.
 const OTHER_VARIABLES: [&str; 2] = ["SOTTO_LIVEKIT_SERVER", "SOTTO_LIVEKIT_ANY_VERSION"];
@@ -298,6 +299,11 @@ impl Section<'_, '_> {
             tables.push(self.reader.table(&name, Some(&item.origin), entries, &mut read));
         }
         tables
+    }
+
+    /// Where the file lies that has this table of a list.
+    pub(super) fn directory(&self) -> &Path {
+        self.item.map_or(Path::new(""), Origin::directory)
     }
 
     /// The value of a key that each table of a list must have.

@@ -3,9 +3,11 @@
 
 mod model;
 mod store;
+mod tools;
 
 pub use model::{Endpoint, Model, Switch, Thinking};
 pub use store::{KeptReasoning, Store, StoreUrl};
+pub use tools::{BuiltinTool, HttpTool, McpReach, McpServer, ToolTerms, Tools};
 
 use super::reader::Section;
 use super::source::Given;
@@ -185,39 +187,6 @@ impl Reasoning {
             max_chars: section.or("max_chars", 40_000, integer(100..=MANY)),
             // An envelope holds a step of 4,000 characters of any script without becoming a stream.
             step_chars: section.or("step_chars", 600, integer(100..=4_000)),
-        }
-    }
-}
-
-/// A tool that comes with Sotto.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BuiltinTool {
-    /// Date and time.
-    Time,
-    /// Arithmetic.
-    Calculator,
-}
-
-/// `[tools]`: what the model may call.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Tools {
-    /// How often in one turn the model may call tools and go on with their results.
-    pub max_rounds: u32,
-    /// The time that one call has.
-    pub timeout: Duration,
-    /// Which of our own it is offered.
-    pub builtin: Vec<BuiltinTool>,
-}
-
-impl Tools {
-    pub(super) fn read(section: &mut Section<'_, '_>) -> Self {
-        let builtin = one_of(&[("time", BuiltinTool::Time), ("calculator", BuiltinTool::Calculator)]);
-        Self {
-            max_rounds: section.or("max_rounds", 8, integer(0..=100)),
-            timeout: section.or("timeout", Duration::from_secs(30), seconds(0.1..=3_600.0)),
-            builtin: section
-                .in_file("builtin", value::list(builtin))
-                .unwrap_or_else(|| vec![BuiltinTool::Time, BuiltinTool::Calculator]),
         }
     }
 }

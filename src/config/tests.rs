@@ -2,6 +2,7 @@
 
 mod secrets;
 mod the_store;
+mod tools;
 
 use super::*;
 use std::collections::BTreeSet;
@@ -76,14 +77,23 @@ mod the_shipped_file {
                 let keys = keys.as_table().expect("a section").keys();
                 keys.map(move |key| format!("SOTTO_{section}_{key}").to_uppercase())
             })
-            .chain(["LIVEKIT_API_KEY", "LIVEKIT_API_SECRET", "SOTTO_MODEL_FALLBACK"].map(str::to_owned))
+            .chain(
+                [
+                    "LIVEKIT_API_KEY",
+                    "LIVEKIT_API_SECRET",
+                    "SOTTO_MODEL_FALLBACK",
+                    "SOTTO_TOOLS_MCP",
+                    "SOTTO_TOOLS_HTTP",
+                ]
+                .map(str::to_owned),
+            )
             .collect();
         assert_eq!(known, written);
         assert!(known.len() > 60, "{}", known.len());
     }
 
     #[test]
-    fn has_an_example_of_a_fallback_that_works() {
+    fn has_examples_that_work() {
         let example: String = SHIPPED
             .lines()
             .filter_map(|line| line.strip_prefix("#     "))
@@ -91,12 +101,13 @@ mod the_shipped_file {
             .collect();
         let config = good(
             &format!("[model]\nurl = 'http://localhost:8000/v1'\nkey = 'main'\n{example}"),
-            &[("FALLBACK_KEY", "fallback")],
+            &[("FALLBACK_KEY", "fallback"), ("WIKI_TOKEN", "of the wiki"), ("WEATHER_KEY", "of the weather")],
         );
         let keys: Vec<_> =
             config.model.endpoints.iter().map(|e| e.key.as_ref().map(Secret::expose)).collect();
         assert_eq!(keys, [Some("main"), Some("fallback")]);
         assert_eq!(config.model.endpoints[1].name.as_str(), "qwen3-32b");
+        assert_eq!((config.tools.mcp.len(), config.tools.http.len()), (2, 1));
     }
 }
 

@@ -5,7 +5,9 @@
 use super::source::{Given, Raw};
 use super::{Extra, Secret, Text};
 use reqwest::Url;
+use reqwest::header::{HeaderName, HeaderValue};
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -134,6 +136,95 @@ pub(super) fn list<T>(
             Mismatch::Hidden(expected) => Mismatch::Hidden(format!("a list in which each is {expected}")),
         })
     }
+}
+
+/// A table of whatever keys.
+pub(super) fn table<T>(
+    read: impl Fn(&Given) -> Result<T, Mismatch>,
+) -> impl Fn(&Given) -> Result<BTreeMap<String, T>, Mismatch> {
+    move |given| {
+        let Raw::Table(entries) = &given.raw else {
+            return Err(Mismatch::Expected("a table, as { NAME = \"value\" }".to_owned()));
+        };
+        let entries = entries.iter().map(|(key, value)| Ok((key.clone(), read(value)?)));
+        entries.collect::<Result<_, _>>().map_err(|mismatch| match mismatch {
+            Mismatch::Expected(expected) => {
+                Mismatch::Expected(format!("a table in which each is {expected}"))
+            }
+            Mismatch::Hidden(expected) => Mismatch::Hidden(format!("a table in which each is {expected}")),
+        })
+    }
+}
+
+/// Any text, which may be a secret.
+pub(super) fn hidden(given: &Given) -> Result<Secret, Mismatch> {
+    match &given.raw {
+        Raw::Text { value, .. } => Ok(Secret::new(value.as_str())),
+        _ => Err(Mismatch::Hidden("a string in quotes".to_owned())),
+    }
+}
+
+/// Header fields of HTTP.
+pub(super) fn headers(given: &Given) -> Result<BTreeMap<String, Secret>, Mismatch> {
+    let headers = table(hidden)(given)?;
+    let is_good = |(name, value): (&String, &Secret)| {
+        HeaderName::from_bytes(name.as_bytes()).is_ok() && HeaderValue::from_str(value.expose()).is_ok()
+    };
+    if headers.iter().all(is_good) {
+        return Ok(headers);
+    }
+    Err(Mismatch::Hidden(
+        "a table of header fields on one line each, as { Authorization = \"Bearer ${TOKEN}\" }".to_owned(),
+    ))
+}
+
+/// The name or the address of a host, without a scheme and a port.
+pub(super) fn host(given: &Given) -> Result<Text, Mismatch> {
+    let text = line(given)?;
+    let in_url = match text.trim_matches(['[', ']']) {
+        address if address.contains(':') => format!("http://[{address}]/"),
+        name => format!("http://{name}/"),
+    };
+    let is_host = Url::parse(&in_url).is_ok_and(|url| {
+        url.port().is_none() && url.path() == "/" && url.username().is_empty() && url.query().is_none()
+    });
+    if is_host && !text.contains(['/', '@']) {
+        return Ok(text);
+    }
+    Err(Mismatch::Expected("the name or the address of a host, as localhost or 10.0.0.5".to_owned()))
+}
+
+/// Where a tool is. May hold a token, so it is never shown.
+pub(super) fn tool_url(given: &Given) -> Result<Text, Mismatch> {
+    let text = text(given)?;
+    let is_good = Url::parse(text.trim()).is_ok_and(|url| {
+        ["http", "https"].contains(&url.scheme())
+            && url.has_host()
+            && url.username().is_empty()
+            && url.password().is_none()
+            && url.fragment().is_none()
+    });
+    if is_good {
+        return Ok(text);
+    }
+    Err(Mismatch::Hidden(
+        "a URL that begins with http:// or https://, without user, password and #; keys belong in headers"
+            .to_owned(),
+    ))
+}
+
+/// JSON Schema of an object: a table, or a string of JSON.
+pub(super) fn schema(given: &Given) -> Result<Value, Mismatch> {
+    let schema = match &given.raw {
+        Raw::Text { value, .. } => serde_json::from_str(value).ok(),
+        _ => json(given),
+    };
+    schema.filter(|schema| schema["type"] == "object").ok_or_else(|| {
+        Mismatch::Hidden(
+            "JSON Schema of an object, as { type = \"object\", properties = { city = { type = \"string\" } } }"
+                .to_owned(),
+        )
+    })
 }
 
 /// The address of a LiveKit server.

@@ -22,7 +22,7 @@ pub(super) struct Delivery {
     counts: Arc<Counts>,
     /// What is in the channel, oldest first: who sent it and what it holds of the budget.
     waiting: VecDeque<Waiting>,
-    /// Who came and went while the channel was full. At most two entries for each participant.
+    /// Who came and went while the channel was full. At most three entries for each participant.
     news: VecDeque<RoomEvent>,
     /// Who is there, as the session was told.
     told: BTreeSet<String>,
@@ -52,12 +52,22 @@ impl Delivery {
     /// Tells that someone came or went: never dropped.
     pub(super) fn tell(&mut self, event: RoomEvent) {
         if let RoomEvent::Left { identity } = &event {
-            self.news.retain(|news| !matches!(news, RoomEvent::Joined(who) if who.identity == *identity));
+            self.news.retain(|news| match news {
+                RoomEvent::Joined(who) => who.identity != *identity,
+                RoomEvent::Attributes { identity: who, .. } => who != identity,
+                _ => true,
+            });
             // Whoever came and went unseen need not be told of.
             if self.told.contains(identity) && !self.news.contains(&event) {
                 self.news.push_back(event);
             }
         } else {
+            // Of what is said of someone the latest counts, however often it changes.
+            if let RoomEvent::Attributes { identity, .. } = &event {
+                self.news.retain(
+                    |news| !matches!(news, RoomEvent::Attributes { identity: who, .. } if who == identity),
+                );
+            }
             self.news.push_back(event);
         }
         self.catch_up_now();

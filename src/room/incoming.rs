@@ -42,6 +42,8 @@ pub(super) struct Incoming {
     unattributed: Seldom,
     /// Who has joined, as the session knows it; until when to wait for those who were not announced yet.
     people: BTreeMap<String, Option<Instant>>,
+    /// What was told of them.
+    attributes: BTreeMap<String, Vec<(String, String)>>,
     agents: BTreeSet<String>,
     /// Gone without a reason: left, or swept away with all others by a full reconnect that is about to begin.
     missing: BTreeSet<String>,
@@ -91,6 +93,7 @@ impl Incoming {
             ambiguous: Seldom::default(),
             unattributed: Seldom::default(),
             people: BTreeMap::new(),
+            attributes: BTreeMap::new(),
             agents: BTreeSet::new(),
             missing: BTreeSet::new(),
             connection,
@@ -159,6 +162,14 @@ impl Incoming {
                 self.announced(&participant);
                 self.release_held().await;
             }
+            LiveKitEvent::ParticipantAttributesChanged {
+                participant: livekit::prelude::Participant::Remote(participant),
+                ..
+            }
+            | LiveKitEvent::ParticipantPermissionChanged {
+                participant: livekit::prelude::Participant::Remote(participant),
+                ..
+            } => self.described(&participant),
             LiveKitEvent::ParticipantDisconnected(participant) => self.gone(&participant),
             LiveKitEvent::DataReceived { payload, topic, participant, .. } => {
                 self.packet(payload, topic, participant).await;
@@ -237,6 +248,24 @@ impl Incoming {
         if news {
             self.delivery.tell(RoomEvent::Joined(Participant { identity, name }));
         }
+        self.described(participant);
+    }
+
+    /// Tells what the server says of someone, as far as that one cannot change it: rights may depend on it.
+    fn described(&mut self, participant: &RemoteParticipant) {
+        let identity = participant.identity().to_string();
+        if !self.people.contains_key(&identity) {
+            return;
+        }
+        let is_fixed = participant.permission().is_some_and(|permission| !permission.can_update_metadata);
+        let mut attributes: Vec<_> =
+            if is_fixed { participant.attributes().into_iter().collect() } else { Vec::new() };
+        attributes.sort_unstable();
+        if self.attributes.get(&identity).map_or(attributes.is_empty(), |told| *told == attributes) {
+            return;
+        }
+        self.attributes.insert(identity.clone(), attributes.clone());
+        self.delivery.tell(RoomEvent::Attributes { identity, attributes });
     }
 
     fn gone(&mut self, participant: &RemoteParticipant) {
@@ -275,6 +304,7 @@ impl Incoming {
 
     fn left(&mut self, identity: String) {
         self.forget_streams(&identity);
+        self.attributes.remove(&identity);
         if self.people.remove(&identity).is_some() {
             self.delivery.tell(RoomEvent::Left { identity });
         }

@@ -11,16 +11,18 @@ mod failpoint;
 mod keeping;
 #[cfg(test)]
 mod tests;
+mod told;
 mod waiting;
 mod work;
 
 use crate::ports::{Journal, Model, Room, RoomCommand, RoomEvent, StoreError, Tools};
 use crate::telemetry::metrics::Metrics;
 use clock::Clock;
+use futures_util::StreamExt;
+use futures_util::stream::{BoxStream, Fuse};
 use keeping::{Keeping, Lost, Task};
 use sotto_core::engine::Engine;
-use sotto_core::engine::event::{Input, Output, Participant, Transcript, TurnReport};
-use sotto_core::engine::record::{self, Record};
+use sotto_core::engine::event::{Input, Output, Participant, Transcript};
 use sotto_core::engine::settings::Settings;
 use sotto_core::wire::{self, Malformed};
 use std::collections::{BTreeMap, VecDeque};
@@ -29,7 +31,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout};
-use tracing::{error, info, info_span, warn};
+use tracing::{error, info, warn};
 use waiting::{asked_to_leave, sleep_or_never, time_to_go};
 use work::Work;
 
@@ -83,10 +85,13 @@ pub enum End {
 pub async fn run(
     room: Room,
     journal: Box<dyn Journal>,
-    options: Options,
+    mut options: Options,
     ports: Ports,
     mut shutdown: watch::Receiver<bool>,
 ) -> End {
+    // Asked for first: what changes from here on is not missed.
+    let changes = ports.tools.changes().fuse();
+    options.settings.tools = ports.tools.offered();
     let clock = Clock::start();
     let metrics = Arc::clone(&ports.metrics);
     let keeping = Keeping::new(room.name.clone(), journal, Arc::clone(&metrics));
@@ -109,12 +114,13 @@ pub async fn run(
         clock,
         work,
         present,
+        attributes: BTreeMap::new(),
         keeping,
         outputs: VecDeque::new(),
         transcript: VecDeque::new(),
     };
     session.handle(Input::Wake);
-    let end = session.run(incoming, shutdown).await;
+    let end = session.run(incoming, changes, shutdown).await;
     metrics.conversations.dec();
     end
 }
@@ -175,6 +181,7 @@ struct Session {
     work: Work,
     /// Who is there: an engine that takes the conversation up must be told.
     present: BTreeMap<String, Participant>,
+    attributes: BTreeMap<String, Vec<(String, String)>>,
     keeping: Keeping,
     /// What is to be done, in order, besides storing.
     outputs: VecDeque<Output>,
@@ -183,7 +190,12 @@ struct Session {
 }
 
 impl Session {
-    async fn run(mut self, mut incoming: mpsc::Receiver<Input>, mut shutdown: watch::Receiver<bool>) -> End {
+    async fn run(
+        mut self,
+        mut incoming: mpsc::Receiver<Input>,
+        mut changes: Fuse<BoxStream<'static, ()>>,
+        mut shutdown: watch::Receiver<bool>,
+    ) -> End {
         let mut leave_by: Option<Instant> = None;
         loop {
             if self.broken
@@ -227,6 +239,15 @@ impl Session {
                     }
                     Err(Lost) => return self.make_way().await,
                 },
+                Some(()) = changes.next() => {
+                    let tools = self.ports.tools.offered();
+                    // For the engine that takes the conversation up next, too.
+                    self.options.settings.tools.clone_from(&tools);
+                    if self.resting {
+                        continue;
+                    }
+                    Input::Tools(tools)
+                }
                 () = sleep_or_never(wake) => Input::Wake,
                 () = sleep_or_never(rest_at) => {
                     self.rest();
@@ -274,7 +295,12 @@ impl Session {
                 self.present.insert(participant.identity.clone(), participant.clone());
                 Input::Joined(participant)
             }
+            RoomEvent::Attributes { identity, attributes } => {
+                self.attributes.insert(identity.clone(), attributes.clone());
+                Input::Attributes { identity, attributes, fixed: true }
+            }
             RoomEvent::Left { identity } => {
+                self.attributes.remove(&identity);
                 self.present.remove(&identity);
                 Input::Left { identity }
             }
@@ -340,6 +366,9 @@ impl Session {
         }
         for participant in self.present.values() {
             self.engine.handle(now, Input::Joined(participant.clone()));
+        }
+        for (identity, attributes) in self.attributes.clone() {
+            self.engine.handle(now, Input::Attributes { identity, attributes, fixed: true });
         }
         Ok(())
     }
@@ -414,42 +443,6 @@ impl Session {
             Output::Save { .. } | Output::Replay { .. } | Output::Transcript(_) => {}
         }
         None
-    }
-
-    /// What was said, for those who want it in their log.
-    fn log_content(&self, record: &Record) {
-        let conversation = &self.room.name;
-        match record {
-            Record::Message(record::Message { id, from, text, .. }) => {
-                info!(conversation, message_id = id, from, text, "asked");
-            }
-            Record::Answer(record::Answer { message, text, .. }) => {
-                info!(conversation, message_id = message, text, "answered");
-            }
-            _ => {}
-        }
-    }
-
-    fn report(&self, report: &TurnReport) {
-        self.ports.metrics.turn(report);
-        let millis = |duration: Option<Duration>| duration.map(|duration| duration.as_millis() as u64);
-        let span = info_span!(
-            "turn",
-            conversation = self.room.name,
-            message_id = report.message,
-            answer = report.answer,
-            end = ?report.end,
-            first_token_ms = millis(report.first_token),
-            first_step_ms = millis(report.first_step),
-            first_sentence_ms = millis(report.first_sentence),
-            total_ms = millis(Some(report.total)),
-            steps = report.steps,
-            sentences = report.sentences,
-            tools = report.tools,
-            input_tokens = report.usage.input,
-            output_tokens = report.usage.output,
-        );
-        span.in_scope(|| info!("turn ended"));
     }
 
     async fn leave(mut self) -> End {

@@ -1,7 +1,7 @@
 //! A session between ports made of channels: what it carries, in which order, and what it survives.
 
 use super::*;
-use crate::ports::Store;
+use crate::ports::{Progress, Store};
 use crate::store::memory::Memory;
 use futures_util::future::BoxFuture;
 use futures_util::future::ready;
@@ -9,7 +9,7 @@ use futures_util::stream::{self, BoxStream};
 use futures_util::{FutureExt, StreamExt};
 use serde_json::{Map, Value, json};
 use sotto_core::engine::event::{AgentState, Recipients, ToolOutcome};
-use sotto_core::engine::record::{History, Page};
+use sotto_core::engine::record::{History, Page, Record};
 use sotto_core::model::{Chunk, Failure, Finish, Prompt, ToolCall, ToolSpec};
 use sotto_core::tool::Tool;
 use sotto_core::wire::body::{Body, UserMessage};
@@ -66,16 +66,26 @@ fn says(text: &str) -> Vec<Line> {
 struct Broken;
 
 impl Tools for Broken {
-    fn specs(&self) -> Vec<ToolSpec> {
-        vec![ToolSpec {
+    fn offered(&self) -> Vec<Tool> {
+        vec![Tool::harmless(ToolSpec {
             name: "broken".to_owned(),
             description: String::new(),
             repeatable: true,
             parameters: json!({}),
-        }]
+        })]
     }
 
-    fn run(&self, _: &str, _: Map<String, Value>, _: Duration) -> BoxFuture<'static, ToolOutcome> {
+    fn changes(&self) -> BoxStream<'static, ()> {
+        stream::empty().boxed()
+    }
+
+    fn run(
+        &self,
+        _: &str,
+        _: Map<String, Value>,
+        _: Duration,
+        _: Progress,
+    ) -> BoxFuture<'static, ToolOutcome> {
         async { panic!("this is what the test is about") }.boxed()
     }
 }
@@ -147,11 +157,8 @@ impl Bench {
         let room = Room { name: "room".to_owned(), events: for_session, commands: from_session, connected };
         let metrics = Arc::new(Metrics::default());
         let ports = Ports { model, tools: Arc::new(Broken), metrics: Arc::clone(&metrics) };
-        let settings = Settings {
-            conversation: "room".to_owned(),
-            tools: Broken.specs().into_iter().map(Tool::harmless).collect(),
-            ..Settings::default()
-        };
+        let settings =
+            Settings { conversation: "room".to_owned(), tools: Broken.offered(), ..Settings::default() };
         let options = Options {
             settings,
             limits: Limits::default(),

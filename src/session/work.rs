@@ -1,16 +1,19 @@
 //! What takes long: requests to the model and runs of tools, each a task that can be dropped at any time.
 
 use super::Ports;
+use crate::ports::Progress;
 use futures_util::{FutureExt, StreamExt};
 use serde_json::{Map, Value};
 use sotto_core::engine::event::{Input, RequestId, RunId, ToolOutcome};
 use sotto_core::model::{Chunk, Failure, Prompt};
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::task::JoinSet;
+use tracing::debug;
 
 pub(super) struct Work {
     ports: Ports,
@@ -55,9 +58,11 @@ impl Work {
         self.forget_finished();
         let (ports, results) = (self.ports.clone(), self.results.clone());
         let task = async move {
-            let outcome = AssertUnwindSafe(async { ports.tools.run(&name, arguments, timeout).await })
-                .catch_unwind()
-                .await;
+            // Nobody in the room hears of it yet.
+            let told = name.clone();
+            let progress: Progress = Arc::new(move |how_far| debug!(tool = told, how_far, "goes on"));
+            let outcome = async { ports.tools.run(&name, arguments, timeout, progress).await };
+            let outcome = AssertUnwindSafe(outcome).catch_unwind().await;
             let outcome = outcome.unwrap_or_else(|_| {
                 ports.metrics.panics.inc();
                 ToolOutcome::Failed("the tool's code failed".to_owned())

@@ -100,7 +100,7 @@ static QUICKLY: LazyLock<Vec<String>> = LazyLock::new(|| {
                      INSERT INTO stanzas (conversation, number, audience, reasoning, seq, at, body) \
                      SELECT id, column1, column2, column3, last_seq, $1, column4 \
                      FROM ours, (VALUES {ROWS}) AS stanza \
-                     ON CONFLICT (conversation, number) DO NOTHING RETURNING number";
+                     ON CONFLICT (conversation, number) DO NOTHING";
     let row = |first| {
         format!("(${first}::BIGINT, ${}::TEXT, ${}::BIGINT, ${}::BYTEA)", first + 1, first + 2, first + 3)
     };
@@ -193,8 +193,8 @@ impl Driver for Postgres {
 
     async fn write_quickly(&self, quick: Quick) -> bool {
         let Ok(mut connection) = self.line.pool.acquire().await else { return false };
-        let rows = connection.rows(&QUICKLY[quick.stanzas - 1], quick.values).await;
-        rows.is_ok_and(|rows| !rows.is_empty())
+        let written = connection.run(&QUICKLY[quick.stanzas - 1], quick.values).await;
+        written.is_ok_and(|stanzas| stanzas > 0)
     }
 
     async fn read<T, W>(&self, work: W) -> Result<T, StoreError>

@@ -67,9 +67,11 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     tracing::error!(thread, "panicked at {place}");
 }
 
-/// Whatever the filter says, frames of a `WebSocket` are not logged: they carry the tokens that let one join.
+/// Whatever the filter says, frames of a `WebSocket` are not logged: they carry the tokens that let one join. Nor is what the
+/// SDK of MCP has to say: it quotes addresses with the keys in them, and what tools are asked and answer.
 fn is_harmless(metadata: &Metadata<'_>) -> bool {
-    *metadata.level() != Level::TRACE || !metadata.target().starts_with("tungstenite")
+    let target = metadata.target();
+    (*metadata.level() != Level::TRACE || !target.starts_with("tungstenite")) && !target.starts_with("rmcp")
 }
 
 /// Writes a line, with words of its sender, for every stream that is not as it should be: anybody in a room could fill the
@@ -121,6 +123,20 @@ mod tests {
                 tracing::enabled!(target: "livekit_data_stream::incoming::manager", Level::ERROR);
             (of_streams, tracing::enabled!(target: "livekit::room", Level::ERROR))
         })
+    }
+
+    #[test]
+    fn what_may_quote_secrets_is_never_logged() {
+        let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
+        tracing::subscriber::with_default(
+            tracing_subscriber::registry().with(filter_fn(is_harmless)),
+            || {
+                assert!(!tracing::enabled!(target: "rmcp::transport::worker", Level::ERROR));
+                assert!(!tracing::enabled!(target: "tungstenite::protocol", Level::TRACE));
+                assert!(tracing::enabled!(target: "tungstenite::protocol", Level::DEBUG));
+                assert!(tracing::enabled!(target: "sotto::tools::mcp", Level::TRACE));
+            },
+        );
     }
 
     #[test]

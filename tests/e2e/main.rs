@@ -25,6 +25,7 @@ mod scenarios;
 mod sender_identity;
 mod streams;
 mod tls;
+mod tools;
 mod video;
 
 use std::process::ExitCode;
@@ -82,6 +83,7 @@ fn main() -> ExitCode {
             agent::the_exchange_is_complete_and_in_order,
             agent::a_python_client_sees_the_same_exchange,
             agent::tools_are_used_and_their_results_go_back_to_the_model,
+            agent::tools_of_others_are_used_as_our_own,
             agent::large_envelopes_travel_whole_both_ways,
             agent::a_stop_ends_the_answer_at_once_and_is_no_error,
             agent::a_stop_while_the_model_thinks_gives_an_empty_answer,
@@ -201,6 +203,23 @@ fn main() -> ExitCode {
             loss::ten_percent_data_and_audio,
             tls::wss_with_a_private_authority,
             tls::wss_refuses_a_stranger,
+            tools::npms_server_of_everything_over_stdio,
+            tools::npms_server_of_everything_over_http,
+            tools::npms_server_of_files,
+            tools::pypis_server_of_time,
+            tools::names_and_results_are_made_fit,
+            tools::fifty_calls_at_once_are_answered_each_with_its_own,
+            tools::conversations_share_nothing_unless_they_are_told_to,
+            tools::a_hundred_conversations_with_one_server_never_meet,
+            tools::a_call_that_nobody_waits_for_is_cancelled_at_the_server,
+            tools::a_server_that_dies_fails_its_calls_and_is_started_again,
+            tools::a_server_that_is_killed_from_outside_is_started_again,
+            tools::a_server_elsewhere_that_was_restarted_is_found_again,
+            tools::whatever_a_server_started_ends_with_it,
+            tools::a_list_that_changes_is_read_again_and_what_is_new_waits_for_approval,
+            tools::a_tool_is_offered_only_as_it_was_approved,
+            tools::commands_list_approve_and_call,
+            tools::a_server_that_must_not_be_reached_is_told_without_its_secrets,
         ],
     )
 }

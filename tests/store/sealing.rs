@@ -9,6 +9,7 @@ use sotto::ports::StoreError;
 use sotto::store::process::Process;
 use sotto::store::{Archive, Deleted, Entry, KeptReasoning, Settings};
 use sotto_core::engine::people::Audience;
+use sotto_core::engine::policy::Taint;
 use sotto_core::engine::record::{BrokenOff, Record, Stanza, ToolBegun, ToolEnded, Variation};
 use sotto_core::model::ToolCall;
 use sotto_core::time::Time;
@@ -47,6 +48,7 @@ fn canaries() -> Vec<Record> {
             call,
             request: "atu_1".to_owned(),
             repeatable: true,
+            taint: Taint::default(),
             at,
         }),
         Record::ToolEnded(ToolEnded { call: "call1".to_owned(), content: canary(), at }),

@@ -13,6 +13,10 @@ pub(super) enum Command {
     Edit(String),
     /// Go on with the last answer.
     Continue,
+    /// Let the agent use the tool that it asks for.
+    Allow,
+    /// Do not.
+    Deny,
     /// Stop answering.
     Stop,
     /// Tell what there is.
@@ -27,6 +31,8 @@ pub(super) const HELP: &str = "\
 /again       answer my last message again
 /edit TEXT   put TEXT in place of my last message
 /continue    go on with the last answer
+/allow       let the agent use the tool that it asks for
+/deny        do not
 /stop        stop answering (as Ctrl-C does)
 /quit        leave (as Ctrl-D does, or Ctrl-C when nothing is running)
 //TEXT       say something that begins with a slash
@@ -48,10 +54,12 @@ impl Command {
             ("edit", text) => Self::Edit(text.to_owned()),
             ("again", "") => Self::Again,
             ("continue", "") => Self::Continue,
+            ("allow", "") => Self::Allow,
+            ("deny", "") => Self::Deny,
             ("stop", "") => Self::Stop,
             ("help", "") => Self::Help,
             ("quit" | "exit", "") => Self::Quit,
-            ("again" | "continue" | "stop" | "help" | "quit" | "exit", _) => {
+            ("again" | "continue" | "allow" | "deny" | "stop" | "help" | "quit" | "exit", _) => {
                 Self::Unclear(format!("/{name} takes nothing after it"))
             }
             _ => Self::Unclear(format!(
@@ -73,10 +81,19 @@ mod tests {
 
     #[test]
     fn commands_begin_with_a_slash() {
-        let commands = ["/again", "/continue", "/stop", "/help", "/quit"].map(Command::parse);
+        let commands =
+            ["/again", "/continue", "/allow", "/deny", "/stop", "/help", "/quit"].map(Command::parse);
         assert_eq!(
             commands,
-            [Command::Again, Command::Continue, Command::Stop, Command::Help, Command::Quit]
+            [
+                Command::Again,
+                Command::Continue,
+                Command::Allow,
+                Command::Deny,
+                Command::Stop,
+                Command::Help,
+                Command::Quit
+            ]
         );
         assert_eq!(Command::parse("/edit  What is it? "), Command::Edit("What is it?".to_owned()));
     }

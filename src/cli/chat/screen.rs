@@ -7,7 +7,8 @@ use crate::cli::json;
 use crate::cli::terminal::{clean, clean_line};
 use sotto_core::wire::Envelope;
 use sotto_core::wire::body::{
-    Body, ErrorMessage, ReasoningDelta, ReasoningStep, ToolUseRequest, ToolUseResult, TurnMeta,
+    Body, ErrorMessage, ReasoningDelta, ReasoningStep, ToolConsentRequest, ToolUseRequest, ToolUseResult,
+    TurnMeta,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -136,6 +137,10 @@ impl Screen {
                 self.stop_thinking(&mut out, now);
                 self.use_tool(&mut out, request);
             }
+            Body::ToolConsentRequest(request) => {
+                self.stop_thinking(&mut out, now);
+                self.ask_for_leave(&mut out, request);
+            }
             Body::ToolUseResult(result) => self.used_tool(&mut out, result, now),
             Body::StartAnswer(start) => {
                 self.stop_thinking(&mut out, now);
@@ -241,6 +246,21 @@ impl Screen {
         self.show(out, Look::Dim, &format!("{}{name} {parameters}", self.tool_prefix()));
         self.tools.insert(request.id.clone(), name);
         self.open_tool = Some(request.id.clone());
+    }
+
+    /// Exactly what would be done: whoever decides must see it.
+    fn ask_for_leave(&mut self, out: &mut String, request: &ToolConsentRequest) {
+        self.leave_off(out);
+        let name = clean_line(&request.tool_name);
+        // Not cut: what is dangerous may stand at the end.
+        let parameters = clean(&serde_json::Value::Object(request.parameters.clone()).to_string());
+        let reason = request.reason.as_deref().map(|reason| format!(" ({})", clean_line(reason)));
+        let seconds = request.timeout_ms / 1_000;
+        let question = format!(
+            "may the agent use {name} {parameters}?{} /allow or /deny, within {seconds} s",
+            reason.unwrap_or_default()
+        );
+        self.show_line(out, Look::Alarming, &question);
     }
 
     fn used_tool(&mut self, out: &mut String, result: &ToolUseResult, now: Duration) {

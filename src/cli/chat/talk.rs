@@ -7,7 +7,8 @@ use crate::client::{Client, Event};
 use anyhow::{Context, bail};
 use futures_util::FutureExt;
 use sotto_core::wire::Envelope;
-use sotto_core::wire::body::VariationMode;
+use sotto_core::wire::body::{Body, ToolConsentRequest, VariationMode};
+use std::collections::VecDeque;
 use std::io::{self, BufRead, Write};
 use std::ops::ControlFlow;
 use std::thread;
@@ -23,13 +24,15 @@ const FIGURES_PATIENCE: Duration = Duration::from_secs(2);
 type Flow = anyhow::Result<ControlFlow<()>>;
 
 /// How to talk.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Manner {
     /// Somebody types and reads at once: prompts, and lines taken while an answer is under way.
     pub(super) interactive: bool,
     pub(super) style: Style,
     /// Whether thoughts are shown.
     pub(super) reasoning: bool,
+    /// Tools that may be used without asking.
+    pub(super) allow: Vec<String>,
     /// How long the agent may be silent before we give up. People decide that themselves.
     pub(super) patience: Duration,
 }
@@ -82,6 +85,8 @@ pub(super) struct Talk {
     /// Nothing more will be asked.
     input_is_over: bool,
     failures: u32,
+    /// Uses of tools that wait for a word from here, oldest first.
+    waiting_for_leave: VecDeque<String>,
 }
 
 impl Talk {
@@ -89,8 +94,9 @@ impl Talk {
         let now = Instant::now();
         Self {
             client,
-            manner,
             screen: Screen::new(manner.style, manner.reasoning),
+            manner,
+            waiting_for_leave: VecDeque::new(),
             dialogue: Dialogue::default(),
             start: now,
             last_sign: now,
@@ -236,14 +242,40 @@ impl Talk {
                 self.prompt()?;
             }
         }
+        match &envelope.body {
+            Body::ToolConsentRequest(request) => self.asked_for_leave(request),
+            // Time ran out, or it was stopped.
+            Body::ToolUseResult(result) => self.waiting_for_leave.retain(|id| *id != result.request_id),
+            _ => {}
+        }
         match ending {
             Some(ending) => self.ended(ending),
             None => Ok(ControlFlow::Continue(())),
         }
     }
 
+    fn asked_for_leave(&mut self, request: &ToolConsentRequest) {
+        if self.manner.allow.contains(&request.tool_name) {
+            self.client.consent(&request.request_id, true);
+        } else if self.manner.interactive {
+            self.waiting_for_leave.push_back(request.request_id.clone());
+        } else {
+            self.client.consent(&request.request_id, false);
+        }
+    }
+
+    /// Answers the oldest question for leave.
+    fn give_leave(&mut self, allow: bool) -> Flow {
+        match self.waiting_for_leave.pop_front() {
+            Some(request) => self.client.consent(&request, allow),
+            None => self.cannot("the agent asks for nothing")?,
+        }
+        self.prompt_if_idle()
+    }
+
     fn ended(&mut self, ending: Ending) -> Flow {
         self.stopping = false;
+        self.waiting_for_leave.clear();
         if self.manner.interactive {
             // Whoever is there has seen it.
             self.prompt()?;
@@ -276,6 +308,8 @@ impl Talk {
                 let target = self.dialogue.answer().map(str::to_owned);
                 return self.vary("/continue", target, VariationMode::Continue, None);
             }
+            Command::Allow => return self.give_leave(true),
+            Command::Deny => return self.give_leave(false),
             Command::Stop => return self.stop(),
             Command::Help => self.tell(HELP)?,
             Command::Quit => return Ok(ControlFlow::Break(())),

@@ -5,6 +5,7 @@ use crate::ports::Tools;
 use crate::tools::BuiltIn;
 use sotto_core::engine::event::ToolOutcome;
 use sotto_core::model::{Message, ToolCall};
+use std::sync::Arc;
 
 fn prompt(messages: Vec<Message>) -> Prompt {
     Prompt { messages, tools: BuiltIn::all().specs(), thinking: true }
@@ -49,7 +50,7 @@ async fn exchange(question: &str) -> (Vec<ToolCall>, String) {
     prompt.messages.push(Message::Assistant { text: text(&first), reasoning: None, calls: made.clone() });
     for call in &made {
         let arguments = call.arguments.clone().expect("the demo writes objects");
-        let content = match tools.run(&call.name, arguments, Duration::ZERO).await {
+        let content = match tools.run(&call.name, arguments, Duration::ZERO, Arc::new(|_| {})).await {
             ToolOutcome::Done(result) => result.to_string(),
             ToolOutcome::Failed(reason) => reason,
             ToolOutcome::InvalidParameters(reason) => panic!("the demo calls tools rightly: {reason}"),

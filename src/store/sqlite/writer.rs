@@ -89,7 +89,7 @@ static QUICKLY: LazyLock<Vec<String>> = LazyLock::new(|| {
     let statement = "INSERT INTO stanzas (conversation, number, audience, reasoning, seq, at, body) \
                      SELECT id, column1, column2, column3, last_seq, $1, column4 \
                      FROM conversations, (VALUES {ROWS}) WHERE id = $2 AND fence = $3 \
-                     ON CONFLICT (conversation, number) DO NOTHING RETURNING number";
+                     ON CONFLICT (conversation, number) DO NOTHING";
     Quick::statements(statement, row)
 });
 
@@ -108,7 +108,7 @@ impl Job for QuickWork {
     fn run<'c>(&'c mut self, connection: &'c mut SqliteConnection) -> BoxFuture<'c, Result<(), Fault>> {
         async move {
             let (statement, values) = (&QUICKLY[self.quick.stanzas - 1], self.quick.values.clone());
-            self.written = !connection.rows(statement, values).await?.is_empty();
+            self.written = connection.run(statement, values).await? > 0;
             Ok(())
         }
         .boxed()

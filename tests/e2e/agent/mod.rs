@@ -14,6 +14,7 @@ mod people;
 mod sealed;
 mod secrecy;
 mod told;
+mod tools;
 pub(crate) mod user;
 mod variations;
 
@@ -27,6 +28,7 @@ pub(crate) use life::*;
 pub(crate) use people::*;
 pub(crate) use sealed::*;
 pub(crate) use secrecy::*;
+pub(crate) use tools::*;
 pub(crate) use variations::*;
 
 use serde_json::{Value, json};

@@ -16,6 +16,7 @@ pub mod endpoint;
 pub mod footprint;
 pub mod isolation;
 pub mod llama;
+pub mod mcp;
 pub mod network;
 pub mod participant;
 pub mod peer;

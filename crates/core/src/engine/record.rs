@@ -272,9 +272,9 @@ impl Record {
             }
             Self::Variation(variation) => variation.text = variation.text.take().map(|_| text()),
             Self::Reasoning(reasoning) => reasoning.steps.iter_mut().for_each(|step| *step = text()),
-            Self::ToolBegun(tool) => {
-                tool.call.name = text();
-                tool.call.arguments = match tool.call.arguments {
+            Self::ToolAsked(ToolAsked { call, .. }) | Self::ToolBegun(ToolBegun { call, .. }) => {
+                call.name = text();
+                call.arguments = match call.arguments {
                     Ok(_) => Ok(serde_json::Map::new()),
                     Err(_) => Err(text()),
                 };

@@ -335,3 +335,24 @@ fn what_others_ask_is_shown_clean_and_on_one_line() {
     screen.prompt();
     assert_eq!(screen.overhear("bob", "How?"), "\nbob asks: How?\n", "the prompt is left alone");
 }
+
+#[test]
+fn whoever_is_asked_for_leave_sees_all_of_what_would_be_done() {
+    let path = format!("/{}/end", "long/".repeat(200));
+    let Value::Object(parameters) = json!({"path": path, "text": "\u{1b}[2Jhidden"}) else { panic!("a map") };
+    let mut screen = Screen::new(GREY, true);
+    let body = Body::ToolConsentRequest(ToolConsentRequest {
+        id: id("c1"),
+        request_id: id("atu_1"),
+        message_id: id("m1"),
+        conversation_id: id("room"),
+        tool_name: id("delete"),
+        parameters,
+        reason: Some(id("strangers wrote a part of the prompt")),
+        timeout_ms: 60_000,
+    });
+    let envelope = Envelope { stanza: -1, conversation: None, meta: Map::new(), body };
+    let shown = screen.receive(&envelope, Duration::ZERO);
+    assert!(shown.contains("/end") && shown.contains("strangers wrote") && shown.contains("60 s"), "{shown}");
+    assert!(shown.contains("/allow") && !shown.contains('\u{1b}'), "{shown}");
+}

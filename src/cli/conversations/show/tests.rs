@@ -128,6 +128,7 @@ fn what_is_sealed_is_said_to_be() {
         call,
         request: String::new(),
         repeatable: true,
+        taint: Taint::default(),
         at: Time(NOON),
     };
     let records = [

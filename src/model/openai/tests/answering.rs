@@ -1,7 +1,6 @@
 //! What is sent, and what comes back when all goes well.
 
 use super::*;
-use crate::ports::Tools;
 use crate::tools::BuiltIn;
 use scripted::{Answer, Endpoint as Server, Reply, Style};
 use serde_json::json;

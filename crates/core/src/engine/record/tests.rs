@@ -9,7 +9,14 @@ fn all() -> Vec<Record> {
     let arguments = serde_json::Map::from_iter([("canary".to_owned(), "canary".into())]);
     let tool = |arguments| {
         let call = ToolCall { id: id(), name: canary(), arguments };
-        Record::ToolBegun(ToolBegun { message: id(), call, request: id(), repeatable: true, taint: Taint::default(), at })
+        Record::ToolBegun(ToolBegun {
+            message: id(),
+            call,
+            request: id(),
+            repeatable: true,
+            taint: Taint::default(),
+            at,
+        })
     };
     let (previous, name, text) = (Some(id()), canary(), canary());
     vec![
@@ -24,6 +31,12 @@ fn all() -> Vec<Record> {
         }),
         Record::Begun(Begun { message: id(), answer: id(), number: -1, at }),
         Record::Reasoning(Reasoning { message: id(), answer: id(), steps: vec![canary(), canary()] }),
+        Record::ToolAsked(ToolAsked {
+            message: id(),
+            call: ToolCall { id: id(), name: canary(), arguments: Ok(arguments.clone()) },
+            request: id(),
+            at,
+        }),
         tool(Ok(arguments)),
         tool(Err(canary())),
         Record::ToolEnded(ToolEnded { call: id(), content: canary(), at }),
@@ -68,8 +81,7 @@ fn steps_are_counted_and_usage_stays() {
         _ => None,
     });
     assert_eq!(steps, Some(2));
-    let Some(Record::Answer(answer)) = bare.iter().find(|record| matches!(record, Record::Answer(_)))
-    else {
+    let Some(Record::Answer(answer)) = bare.iter().find(|record| matches!(record, Record::Answer(_))) else {
         panic!("there is one")
     };
     assert_eq!((answer.usage.input, answer.spent.tokens, answer.end), (5, 6, TurnEnd::Stopped));
@@ -92,8 +104,7 @@ fn records_of_older_versions_are_read() {
         arguments: Ok(json!({"zone": "UTC"}).as_object().cloned().unwrap_or_default()),
     };
     let (message, request) = ("m1".to_owned(), "atu_1".to_owned());
-    let begun =
-        ToolBegun { message, call, request, repeatable: true, taint: Taint::default(), at: Time(1) };
+    let begun = ToolBegun { message, call, request, repeatable: true, taint: Taint::default(), at: Time(1) };
     let answer = Answer {
         message: Some("m1".to_owned()),
         answer: None,
