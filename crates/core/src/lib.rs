@@ -19,6 +19,5 @@ pub mod ids;
 pub mod model;
 pub mod schema;
 pub mod time;
-#[allow(clippy::struct_excessive_bools, reason = "the effects of a tool do not depend on each other")]
 pub mod tool;
 pub mod wire;

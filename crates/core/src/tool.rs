@@ -34,6 +34,7 @@ pub enum Execution {
 
 /// What running a tool does. Unknown is unsafe: what nobody declared has all effects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "four questions, each of its own")]
 pub struct Effects {
     /// It reads what is private.
     pub reads_private: bool,
