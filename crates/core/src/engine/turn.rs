@@ -405,8 +405,9 @@ impl Engine {
             let (message, answer) = (turn.work.message_id.clone(), turn.speaking.id.clone());
             self.keep(Record::Reasoning(record::Reasoning { message, answer, steps }));
         }
-        // The store has the end of the turn before anyone hears of it: no crash in between can answer twice.
-        self.outbox.save(record, false, &mut self.outputs);
+        // The store has the end of the turn, on its disk, before anyone hears of it: no crash in between and no loss of power can
+        // answer twice.
+        self.outbox.save(record, true, &mut self.outputs);
         self.say(&mut turn, last_words);
         if answer.is_some() {
             self.send_whole(&turn.speaking.id, &turn.work.message_id, &text);
