@@ -201,8 +201,8 @@ impl Simulation {
             })?;
         }
         for (message, at) in &client.over {
-            // Unless someone wanted another answer, or the power was lost: only what people ask for is durable.
-            let once = !self.store.lost_power && told.owed.get(message).is_some_and(|(owed, _)| *owed == 1);
+            // Unless someone wanted another answer.
+            let once = told.owed.get(message).is_some_and(|(owed, _)| *owed == 1);
             let again = told.begun.iter().any(|begun| begun.message == *message && begun.at > *at);
             ensure(!(once && again), || format!("{message} is begun after {name} was told that it is over"))?;
         }

@@ -72,8 +72,7 @@ pub(super) struct Store {
     pub(super) fence: u64,
     /// The newest stanza that is no longer given to anyone.
     pub(super) dropped: i32,
-    /// Whether anything was lost with the power, and which stanzas.
-    pub(super) lost_power: bool,
+    /// Which stanzas were lost with the power.
     pub(super) lost: BTreeSet<i32>,
     pub(super) full_until: Time,
     pub(super) away_until: Time,
@@ -145,7 +144,6 @@ impl Store {
         }
         let gone = self.log.split_off(left);
         self.lost.extend(gone.iter().filter_map(|kept| stanza(&kept.record)).map(|stanza| stanza.number));
-        self.lost_power |= !gone.is_empty();
         self.durable = left;
         gone.len()
     }
