@@ -94,6 +94,7 @@ fn main() -> ExitCode {
             agent::a_tool_that_nobody_allows_in_time_does_not_run,
             agent::whoever_cannot_be_asked_has_not_allowed_it,
             agent::the_chat_allows_what_it_is_told_to,
+            agent::at_a_terminal_somebody_is_asked,
             agent::attributes_give_rights_to_those_who_cannot_change_them,
             agent::a_call_has_the_rights_of_all_whose_words_are_in_the_prompt,
             agent::large_envelopes_travel_whole_both_ways,

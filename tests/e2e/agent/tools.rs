@@ -31,6 +31,9 @@ fn write(directory: &Path, config: &str) -> String {
     file.to_string_lossy().into_owned()
 }
 
+/// For tests that ask again and again until something has reached the agent.
+const PATIENT_WITH_MANY: (&str, &str) = ("SOTTO_LIMITS_MESSAGES_BURST", "10000");
+
 /// The model wants a tool.
 fn calls(name: &str, arguments: Value) -> Reply {
     Reply::answer(Style::Vllm, &Answer::default().call(name, arguments))
@@ -44,8 +47,8 @@ fn offered(request: &Request) -> Vec<String> {
 
 /// What the model was told that its last call gave.
 fn result_told(request: &Request) -> String {
-    let messages = request.body["messages"].as_array().into_iter().flatten();
-    let last = messages.filter(|message| message["role"] == "tool").last();
+    let mut messages = request.body["messages"].as_array().into_iter().flatten();
+    let last = messages.rfind(|message| message["role"] == "tool");
     last.and_then(|message| message["content"].as_str()).unwrap_or_default().to_owned()
 }
 

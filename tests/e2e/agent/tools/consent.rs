@@ -2,6 +2,7 @@
 
 use super::{Door, calls, configured, result_told};
 use crate::agent::{SOTTO, Scene, told, user::is_final};
+use crate::chat::Terminal;
 use serde_json::json;
 use sotto::client::{Client, ClientOptions, Event};
 use sotto_core::wire::body::{Body, ToolConsent, ToolConsentRequest};
@@ -160,5 +161,20 @@ pub(crate) async fn the_chat_allows_what_it_is_told_to() {
         assert_eq!(house.door.asked().len(), opened, "{allowed:?}");
         let told = result_told(&house.scene.asked(2 * number + 1).await);
         assert!(told.contains(reason), "{allowed:?}: {told}");
+    }
+}
+
+pub(crate) async fn at_a_terminal_somebody_is_asked() {
+    let house = House::build(&[]).await;
+    let mut terminal = Terminal::open(&house.scene.server, &house.scene.room);
+    terminal.shows("the agent is here").await;
+    for (word, then, opened) in [("/deny", "It stays shut.", 0), ("/allow", "It is open.", 1)] {
+        house.will_call(then);
+        terminal.types("Open it.\n").await;
+        terminal.shows("may the agent use open_door {\"door\":\"front\"}?").await;
+        assert!(house.door.asked().is_empty());
+        terminal.types(&format!("{word}\n")).await;
+        terminal.shows(then).await;
+        assert_eq!(house.door.asked().len(), opened, "after {word}");
     }
 }

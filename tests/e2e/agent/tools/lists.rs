@@ -1,6 +1,6 @@
 //! Tools of MCP servers in a conversation, and lists of them that change while it goes on.
 
-use super::{calls, configured, offered, result_told, write};
+use super::{PATIENT_WITH_MANY, calls, configured, offered, result_told, write};
 use crate::agent::{SOTTO, Scene, user::User};
 use serde_json::json;
 use sotto_harness::{
@@ -59,7 +59,7 @@ pub(crate) async fn a_list_that_changes_reaches_the_running_conversation() {
         let approved = agent::run(SOTTO, &*Server::shared().await, &[], &arguments).await;
         assert!(approved.status.success(), "{}", String::from_utf8_lossy(&approved.stderr));
         let file = write(directory.path(), &trials(""));
-        (Scene::begin_with(&[("SOTTO_CONFIG", &file)]).await, directory)
+        (Scene::begin_with(&[("SOTTO_CONFIG", &file), PATIENT_WITH_MANY]).await, directory)
     };
     let mut anna = scene.user("anna").await;
     let grown = |request: &Request| offered(request).contains(&"trials__grown".to_owned());

@@ -3,7 +3,7 @@
 //! The server announces a newcomer, with its attributes, up to 3 s after it has joined, and until then it has none. All are
 //! told of everything in the same order; so what was before something that the agent knows, it knows, too.
 
-use super::{Door, calls, configured, offered, result_told};
+use super::{Door, PATIENT_WITH_MANY, calls, configured, offered, result_told};
 use crate::agent::{Scene, user::User};
 use livekit::prelude::RoomEvent;
 use livekit_api::{
@@ -34,7 +34,7 @@ impl House {
         let tool = door.tool("rights = { attributes = { role = \"admin\" } }");
         let config =
             format!("[tools]\nallow_hosts = [\"127.0.0.1\"]\npolicy_speakers = \"{speakers}\"\n{tool}");
-        let (scene, directory) = configured(&config, &[]).await;
+        let (scene, directory) = configured(&config, &[PATIENT_WITH_MANY]).await;
         Self { scene, door, people: BTreeMap::new(), _directory: directory }
     }
 
