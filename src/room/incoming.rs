@@ -236,7 +236,8 @@ impl Incoming {
         }
         self.attribution.announced(&identity);
         if self.missing.remove(&identity) {
-            return;
+            // The same one for those who talk to it, but perhaps with another token.
+            return self.described(participant);
         }
         let name = participant.name();
         let news = match self.people.insert(identity.clone(), None) {

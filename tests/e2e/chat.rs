@@ -10,7 +10,7 @@ use sotto_harness::{
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    process::{Child, ChildStdout, Command},
+    process::{Child, ChildStdin, ChildStdout, Command},
     time::timeout,
 };
 
@@ -158,59 +158,78 @@ pub(crate) async fn what_cannot_be_done_shows_in_the_exit_code() {
     assert!(told.contains("nothing yet") && told.contains("no command /bogus"), "{told}");
 }
 
-/// Reads until something is shown; gives all that was shown since the last time.
-async fn shows(terminal: &mut ChildStdout, seen: &mut String, what: &str) -> String {
-    let reading = async {
-        let mut bytes = Vec::new();
-        loop {
-            if let Some(at) = seen.find(what) {
-                let rest = seen.split_off(at + what.len());
-                return std::mem::replace(seen, rest);
+/// `sotto chat` at a terminal, which is closed when it is dropped.
+pub(crate) struct Terminal {
+    process: Child,
+    keys: ChildStdin,
+    screen: ChildStdout,
+    /// What was shown since the last time.
+    seen: String,
+}
+
+impl Terminal {
+    pub(crate) fn open(server: &Server, room: &str) -> Self {
+        // The program of util-linux that runs another at a terminal of its own.
+        let mut command = program("script", server, &[]);
+        command.args(["--quiet", "--return", "--command", &format!("exec {SOTTO} chat {room}"), "/dev/null"]);
+        let mut process =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("util-linux is there");
+        let keys = process.stdin.take().expect("asked for a pipe");
+        let screen = process.stdout.take().expect("asked for a pipe");
+        Self { process, keys, screen, seen: String::new() }
+    }
+
+    pub(crate) async fn types(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).await.expect("it reads");
+    }
+
+    /// Reads until something is shown; gives all that was shown since the last time.
+    pub(crate) async fn shows(&mut self, what: &str) -> String {
+        let Self { screen, seen, .. } = self;
+        let reading = async {
+            let mut bytes = Vec::new();
+            loop {
+                if let Some(at) = seen.find(what) {
+                    let rest = seen.split_off(at + what.len());
+                    return std::mem::replace(seen, rest);
+                }
+                let read = screen.read_buf(&mut bytes).await.expect("the terminal can be read");
+                assert!(read > 0, "the chat ended; it showed {seen:?}");
+                // A character may be cut in two; the rest of it comes.
+                let whole = match std::str::from_utf8(&bytes) {
+                    Ok(text) => text.len(),
+                    Err(error) => error.valid_up_to(),
+                };
+                seen.push_str(&String::from_utf8_lossy(&bytes[..whole]));
+                bytes.drain(..whole);
             }
-            let read = terminal.read_buf(&mut bytes).await.expect("the terminal can be read");
-            assert!(read > 0, "the chat ended; it showed {seen:?}");
-            // A character may be cut in two; the rest of it comes.
-            let whole = match std::str::from_utf8(&bytes) {
-                Ok(text) => text.len(),
-                Err(error) => error.valid_up_to(),
-            };
-            seen.push_str(&String::from_utf8_lossy(&bytes[..whole]));
-            bytes.drain(..whole);
-        }
-    };
-    let found = timeout(PATIENCE, reading).await;
-    found.unwrap_or_else(|_| panic!("{what:?} was never shown"))
+        };
+        let found = timeout(PATIENCE, reading).await;
+        found.unwrap_or_else(|_| panic!("{what:?} was never shown"))
+    }
 }
 
 pub(crate) async fn at_a_terminal_ctrl_c_stops_the_answer_and_then_leaves() {
     let server = Server::shared().await;
     let room = new_room();
     let _agent = agent(&server, &room, &[]);
-    // The program of util-linux that runs another at a terminal of its own.
-    let mut command = program("script", &server, &[]);
-    command.args(["--quiet", "--return", "--command", &format!("exec {SOTTO} chat {room}"), "/dev/null"]);
-    let mut terminal =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("util-linux is there");
-    let mut keys = terminal.stdin.take().expect("asked for a pipe");
-    let mut screen = terminal.stdout.take().expect("asked for a pipe");
-    let mut seen = String::new();
-
-    shows(&mut screen, &mut seen, "the agent is here").await;
-    shows(&mut screen, &mut seen, "> ").await;
-    keys.write_all(b"What is 12*7?\n").await.expect("it reads");
-    shows(&mut screen, &mut seen, "\x1b[2mI").await;
-    keys.write_all(b"\x03").await.expect("it reads");
-    let stopped = shows(&mut screen, &mut seen, "stopped, ").await;
+    let mut terminal = Terminal::open(&server, &room);
+    terminal.shows("the agent is here").await;
+    terminal.shows("> ").await;
+    terminal.types("What is 12*7?\n").await;
+    terminal.shows("\x1b[2mI").await;
+    terminal.types("\x03").await;
+    let stopped = terminal.shows("stopped, ").await;
     assert!(!stopped.contains("12*7 is 84"), "{stopped}");
     assert!(!stopped.contains("error"), "{stopped}");
-    shows(&mut screen, &mut seen, "\n> ").await;
+    terminal.shows("\n> ").await;
 
-    keys.write_all(b"/again\n").await.expect("it reads");
-    shows(&mut screen, &mut seen, "\x1b[2mthought for ").await;
-    shows(&mut screen, &mut seen, "12*7 is 84. ").await;
-    shows(&mut screen, &mut seen, " tokens in").await;
-    shows(&mut screen, &mut seen, "\n> ").await;
-    keys.write_all(b"\x03").await.expect("it reads");
-    let status = timeout(PATIENCE, terminal.wait()).await.expect("the chat ends").expect("it is our child");
-    assert_eq!(status.code(), Some(0));
+    terminal.types("/again\n").await;
+    terminal.shows("\x1b[2mthought for ").await;
+    terminal.shows("12*7 is 84. ").await;
+    terminal.shows(" tokens in").await;
+    terminal.shows("\n> ").await;
+    terminal.types("\x03").await;
+    let ended = timeout(PATIENCE, terminal.process.wait()).await;
+    assert_eq!(ended.expect("the chat ends").expect("it is our child").code(), Some(0));
 }

@@ -79,6 +79,14 @@ def grown() -> str:
 
 
 @server.tool()
+async def shrink(context: Context) -> str:
+    """Takes that tool away again, and says that the list has changed."""
+    server.remove_tool("grown")
+    await context.session.send_tool_list_changed()
+    return "shrunk"
+
+
+@server.tool()
 def fail() -> str:
     """Fails."""
     raise ValueError("this never works")
@@ -109,6 +117,8 @@ def end() -> str:
 
 
 if __name__ == "__main__":
+    if os.environ.get("GROWN"):
+        server.add_tool(grown, name="grown")
     # As npm's server has it: with a port, over HTTP.
     if port := os.environ.get("PORT"):
         server.run("streamable-http", host="127.0.0.1", port=int(port))

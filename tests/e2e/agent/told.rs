@@ -27,6 +27,7 @@ pub(super) fn told(body: &Body) -> String {
             let end = if body.is_final == Some(true) { " (final)" } else { "" };
             format!("{}: {}{end}", body.sequence, body.text)
         }
+        Body::ToolConsentRequest(body) => format!("may it use {}?", body.tool_name),
         Body::ReasoningDelta(body) => format!("delta {}: {}", body.step_index, body.delta),
         Body::TurnMeta(body) => format!("meta{}", if body.interrupted { " (interrupted)" } else { "" }),
         other => format!("unexpected: {other:?}"),

@@ -1,49 +1,79 @@
-//! Tools of others, as those in a room meet them.
+//! Tools, as those in a room meet them: whose they are, who may have them used, and who runs them.
+
+mod consent;
+mod hosts;
+mod lists;
+mod rights;
+
+pub(crate) use consent::*;
+pub(crate) use hosts::*;
+pub(crate) use lists::*;
+pub(crate) use rights::*;
 
 use super::Scene;
-use serde_json::json;
-use sotto_harness::{
-    endpoint::{Answer, Reply, Style},
-    mcp,
-};
+use serde_json::Value;
+use sotto_harness::endpoint::{Answer, Endpoint, Reply, Request, Style};
+use std::path::Path;
+use tempfile::TempDir;
 
-pub(crate) async fn tools_of_others_are_used_as_our_own() {
+/// A room whose agent has this configuration file, and the directory that it is in.
+async fn configured(config: &str, settings: &[(&str, &str)]) -> (Scene, TempDir) {
     let directory = tempfile::tempdir().expect("a directory");
-    let file = directory.path().join("sotto.toml");
-    let command: Vec<_> = mcp::trials().iter().map(|part| format!("{part:?}")).collect();
-    let config = format!(
-        "[[tools.mcp]]\nname = \"trials\"\ncommand = [{}]\neffects = []\ntrust_first_use = true\n",
-        command.join(", ")
-    );
-    std::fs::write(&file, config).expect("a file");
-    let scene = Scene::begin_with(&[("SOTTO_CONFIG", &file.to_string_lossy())]).await;
-    let mut anna = scene.user("anna").await;
-    let call = Answer::default()
-        .call("trials__add", json!({"a": 17, "b": 23}))
-        .call("trials__remember", json!({"text": "forty"}));
-    scene.model.reply(Reply::answer(Style::Vllm, &call));
-    scene.model.reply(Reply::answer(Style::Vllm, &Answer::default().text("It is 40.")));
-    anna.says("What is 17 and 23?").await;
-    let mut heard = anna.hears_to_the_end().await;
-    // Tools that run at once end in any order.
-    heard.sort();
-    assert_eq!(
-        heard,
-        [
-            "1: It is 40. (final)",
-            "ack 1",
-            "result {\"result\":\"40\"}",
-            "result {\"result\":\"kept\"}",
-            "start",
-            "tool trials__add {\"a\":17,\"b\":23}",
-            "tool trials__remember {\"text\":\"forty\"}",
-        ]
-    );
-    let request = scene.asked(0).await;
-    let offered = request.body["tools"].to_string();
-    assert!(offered.contains("trials__add") && offered.contains("calculator"), "{offered}");
-    assert!(
-        directory.path().join("tools.lock").exists(),
-        "what was trusted is written down beside the configuration"
-    );
+    let file = write(directory.path(), config);
+    let settings: Vec<_> =
+        [("SOTTO_CONFIG", file.as_str())].into_iter().chain(settings.iter().copied()).collect();
+    (Scene::begin_with(&settings).await, directory)
+}
+
+fn write(directory: &Path, config: &str) -> String {
+    let file = directory.join("sotto.toml");
+    std::fs::write(&file, config).expect("it can be written");
+    file.to_string_lossy().into_owned()
+}
+
+/// For tests that ask again and again until something has reached the agent.
+const PATIENT_WITH_MANY: (&str, &str) = ("SOTTO_LIMITS_MESSAGES_BURST", "10000");
+
+/// The model wants a tool.
+fn calls(name: &str, arguments: Value) -> Reply {
+    Reply::answer(Style::Vllm, &Answer::default().call(name, arguments))
+}
+
+/// The tools that the model was offered.
+fn offered(request: &Request) -> Vec<String> {
+    let tools = request.body["tools"].as_array().into_iter().flatten();
+    tools.filter_map(|tool| tool["function"]["name"].as_str()).map(str::to_owned).collect()
+}
+
+/// What the model was told that its last call gave.
+fn result_told(request: &Request) -> String {
+    let mut messages = request.body["messages"].as_array().into_iter().flatten();
+    let last = messages.rfind(|message| message["role"] == "tool");
+    last.and_then(|message| message["content"].as_str()).unwrap_or_default().to_owned()
+}
+
+/// A door that opens over HTTP.
+struct Door(Endpoint);
+
+impl Door {
+    async fn build() -> Self {
+        let endpoint = Endpoint::start().await;
+        endpoint.reply_by(|_| Reply::status(200, r#"{"door":"open"}"#));
+        Self(endpoint)
+    }
+
+    /// The tool that opens it, on these terms.
+    fn tool(&self, terms: &str) -> String {
+        format!(
+            "[[tools.http]]\nname = \"open_door\"\ndescription = \"Opens a door.\"\nurl = \"{}/door\"\neffects = []\n\
+             parameters = {{ type = \"object\", properties = {{ door = {{ type = \"string\" }} }}, required = [\"door\"] }}\n\
+             {terms}\n",
+            self.0.url()
+        )
+    }
+
+    /// With what it was asked to open, so far.
+    fn asked(&self) -> Vec<Value> {
+        self.0.log().requests.iter().map(|request| request.body.clone()).collect()
+    }
 }
