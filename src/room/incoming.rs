@@ -7,6 +7,7 @@
 use super::budget::ByteBudget;
 use super::counts::Counts;
 use super::delivery::Delivery;
+use super::described::Described;
 use super::order::{Order, Overflow, Sent};
 use super::seldom::Seldom;
 use super::senders::{Attribution, Origin};
@@ -42,8 +43,7 @@ pub(super) struct Incoming {
     unattributed: Seldom,
     /// Who has joined, as the session knows it; until when to wait for those who were not announced yet.
     people: BTreeMap<String, Option<Instant>>,
-    /// What was told of them.
-    attributes: BTreeMap<String, Vec<(String, String)>>,
+    described: Described,
     agents: BTreeSet<String>,
     /// Gone without a reason: left, or swept away with all others by a full reconnect that is about to begin.
     missing: BTreeSet<String>,
@@ -93,7 +93,7 @@ impl Incoming {
             ambiguous: Seldom::default(),
             unattributed: Seldom::default(),
             people: BTreeMap::new(),
-            attributes: BTreeMap::new(),
+            described: Described::default(),
             agents: BTreeSet::new(),
             missing: BTreeSet::new(),
             connection,
@@ -258,14 +258,10 @@ impl Incoming {
         if !self.people.contains_key(&identity) {
             return;
         }
-        let is_fixed = participant.permission().is_some_and(|permission| !permission.can_update_metadata);
-        let mut attributes: Vec<_> =
-            if is_fixed { participant.attributes().into_iter().collect() } else { Vec::new() };
-        attributes.sort_unstable();
-        if self.attributes.get(&identity).map_or(attributes.is_empty(), |told| *told == attributes) {
+        let may_change = participant.permission().map(|permission| permission.can_update_metadata);
+        let Some(attributes) = self.described.news(&identity, may_change, participant.attributes()) else {
             return;
-        }
-        self.attributes.insert(identity.clone(), attributes.clone());
+        };
         self.delivery.tell(RoomEvent::Attributes { identity, attributes });
     }
 
@@ -305,7 +301,7 @@ impl Incoming {
 
     fn left(&mut self, identity: String) {
         self.forget_streams(&identity);
-        self.attributes.remove(&identity);
+        self.described.forget(&identity);
         if self.people.remove(&identity).is_some() {
             self.delivery.tell(RoomEvent::Left { identity });
         }

@@ -16,6 +16,7 @@
 //! | `transcript` | the answer as LiveKit's front ends read it |
 //! | `pace` | how often it goes on |
 //! | `attributes` | our own attributes |
+//! | `described` | what the server says of people |
 //! | `seldom` | warnings that strangers can cause |
 //! | `counts` | what was dropped, refused or failed |
 
@@ -23,6 +24,7 @@ mod attributes;
 mod budget;
 mod counts;
 mod delivery;
+mod described;
 mod incoming;
 /// Also for the client, to whom the SDK tells of streams the same way.
 pub(crate) mod line;

@@ -50,6 +50,8 @@ const DATA_KEYS: &str = "CREATE TABLE IF NOT EXISTS keys.data_keys \
 pub async fn open(path: &Path, settings: Settings, process: Process) -> Result<Arc<dyn Archive>, StoreError> {
     let trouble = Trouble::new(path);
     create(path).map_err(|error| trouble.with_file(&error))?;
+    // Its log and its keys are beside the file itself, not beside a link to it.
+    let path = &std::fs::canonicalize(path).map_err(|error| trouble.with_file(&error))?;
     let keys = beside(path, "-keys");
     if settings.keys.is_some() {
         create(&keys).map_err(|error| Trouble::new(&keys).with_file(&error))?;

@@ -3,6 +3,7 @@
 use super::command::{Command, HELP};
 use super::dialogue::{Dialogue, Ending};
 use super::screen::{Screen, Style};
+use crate::cli::terminal::clean_line;
 use crate::client::{Client, Event};
 use anyhow::{Context, bail};
 use futures_util::FutureExt;
@@ -86,7 +87,15 @@ pub(super) struct Talk {
     input_is_over: bool,
     failures: u32,
     /// Uses of tools that wait for a word from here, oldest first.
-    waiting_for_leave: VecDeque<String>,
+    waiting_for_leave: VecDeque<Question>,
+}
+
+/// A question for leave.
+struct Question {
+    request: String,
+    tool: String,
+    /// When the agent stops waiting.
+    until: Instant,
 }
 
 impl Talk {
@@ -242,11 +251,8 @@ impl Talk {
                 self.prompt()?;
             }
         }
-        match &envelope.body {
-            Body::ToolConsentRequest(request) => self.asked_for_leave(request),
-            // Time ran out, or it was stopped.
-            Body::ToolUseResult(result) => self.waiting_for_leave.retain(|id| *id != result.request_id),
-            _ => {}
+        if let Body::ToolConsentRequest(request) = &envelope.body {
+            self.asked_for_leave(request);
         }
         match ending {
             Some(ending) => self.ended(ending),
@@ -258,7 +264,14 @@ impl Talk {
         if self.manner.allow.contains(&request.tool_name) {
             self.client.consent(&request.request_id, true);
         } else if self.manner.interactive {
-            self.waiting_for_leave.push_back(request.request_id.clone());
+            // It comes again after a break in the connection.
+            self.waiting_for_leave.retain(|question| question.request != request.request_id);
+            let time = Duration::from_millis(u64::from(request.timeout_ms.unsigned_abs()));
+            self.waiting_for_leave.push_back(Question {
+                request: request.request_id.clone(),
+                tool: request.tool_name.clone(),
+                until: Instant::now() + time,
+            });
         } else {
             self.client.consent(&request.request_id, false);
         }
@@ -266,8 +279,14 @@ impl Talk {
 
     /// Answers the oldest question for leave.
     fn give_leave(&mut self, allow: bool) -> Flow {
+        let now = Instant::now();
+        self.waiting_for_leave.retain(|question| question.until > now);
         match self.waiting_for_leave.pop_front() {
-            Some(request) => self.client.consent(&request, allow),
+            Some(Question { request, tool, .. }) => {
+                self.client.consent(&request, allow);
+                let word = if allow { "allowed" } else { "denied" };
+                self.tell(&format!("{word}: {}", clean_line(&tool)))?;
+            }
             None => self.cannot("the agent asks for nothing")?,
         }
         self.prompt_if_idle()

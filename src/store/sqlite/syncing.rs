@@ -5,10 +5,11 @@
 //! (`NORMAL`), and the log's file is synced here, once for all who wait.
 
 use super::writer::{self, Job, Order};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -26,24 +27,35 @@ pub(super) trait Log: Send + Sync + 'static {
 
 /// The log of the database at `path`.
 pub(super) struct LogOf {
-    log: PathBuf,
+    path: PathBuf,
+    /// Kept open: the system tells a descriptor of every failure since it was opened, but a new one only of those that nobody was
+    /// told of.
+    open: Mutex<Option<File>>,
 }
 
 impl LogOf {
-    /// The file's directory is synced here: the log must be found again.
+    /// `path` has no symbolic links in it: SQLite puts the log beside the file itself. The directory is synced here: the log
+    /// must be found again.
     pub(super) fn new(path: &Path) -> io::Result<Self> {
         let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
         File::open(directory.unwrap_or(Path::new(".")))?.sync_all()?;
-        let mut log = path.to_owned().into_os_string();
-        log.push("-wal");
-        Ok(Self { log: log.into() })
+        Ok(Self { path: super::beside(path, "-wal"), open: Mutex::new(None) })
     }
 }
 
 impl Log for LogOf {
     fn sync(&self) -> io::Result<()> {
-        // Opened anew each time, in case it was replaced. SQLite has its locks on other files, so closing it frees none.
-        File::open(&self.log)?.sync_data()
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let there = fs::metadata(&self.path)?;
+        let same = |file: &File| {
+            file.metadata().is_ok_and(|open| (open.dev(), open.ino()) == (there.dev(), there.ino()))
+        };
+        let log = match open.take().filter(same) {
+            Some(log) => log,
+            // SQLite has its locks on other files, so that closing the former one frees none.
+            None => File::open(&self.path)?,
+        };
+        open.insert(log).sync_data()
     }
 }
 
@@ -69,9 +81,13 @@ impl Syncing {
         }
     }
 
-    /// Answers all that wait, and ends.
-    pub(super) async fn end(&mut self) {
+    /// Takes nothing more. [`ended`](Self::ended) is to be awaited while the writer goes on: it may be needed.
+    pub(super) fn end(&mut self) {
         self.jobs = None;
+    }
+
+    /// Ready when all that waited was answered.
+    pub(super) async fn ended(&mut self) {
         // Nothing is to be done about a panic in there.
         let _ = (&mut self.task).await;
     }
@@ -87,21 +103,25 @@ async fn serve(
         while let Ok(job) = committed.try_recv() {
             jobs.push(job);
         }
-        settle(&log, &orders).await;
+        if !settle(&log, &orders).await {
+            // Whoever still waits is told by that.
+            return;
+        }
         for job in jobs {
             job.answer(Ok(()));
         }
     }
 }
 
-/// Returns when all that is committed is on the disk, however long that takes: it cannot be taken back any more.
-async fn settle(log: &Arc<dyn Log>, orders: &mpsc::WeakSender<Order>) {
+/// Returns when all that is committed is on the disk, however long that takes: it cannot be taken back any more. False if the
+/// store was closed before.
+async fn settle(log: &Arc<dyn Log>, orders: &mpsc::WeakSender<Order>) -> bool {
     let synced = {
         let log = Arc::clone(log);
         spawn_blocking(move || log.sync()).await
     };
     let error = match synced {
-        Ok(Ok(())) => return,
+        Ok(Ok(())) => return true,
         Ok(Err(error)) => error.to_string(),
         Err(_) => "the runtime ends".to_owned(),
     };
@@ -110,11 +130,12 @@ async fn settle(log: &Arc<dyn Log>, orders: &mpsc::WeakSender<Order>) {
     // once more, to another file, which SQLite syncs itself.
     while let Some(orders) = orders.upgrade() {
         match writer::checkpoint(&orders).await {
-            Ok(true) => return,
+            Ok(true) => return true,
             Ok(false) => {}
             Err(error) => warn!(%error, "nor could that be done; trying again until it can"),
         }
         drop(orders);
         sleep(AGAIN).await;
     }
+    false
 }

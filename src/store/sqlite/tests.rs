@@ -71,6 +71,51 @@ async fn a_log_that_cannot_be_synced_is_written_back_instead() {
     assert!(size() > 0);
 }
 
+/// The one that writes is needed until all that was committed is on the disk.
+#[tokio::test]
+async fn a_store_whose_log_cannot_be_synced_is_closed_all_the_same() {
+    let directory = TempDir::new().expect("a directory");
+    let log = CountingLog::default();
+    log.0.1.store(true, Ordering::SeqCst);
+    let driver = Arc::new(driver(&directory, log.clone()).await);
+    write(&driver, false).await;
+    // Someone who reads keeps the log from being written back.
+    let mut reader = options(&driver.path).connect().await.expect("it can be read");
+    reader.execute("BEGIN; SELECT count(*) FROM open").await.expect("a sound statement");
+    let writing = tokio::spawn({
+        let driver = Arc::clone(&driver);
+        async move { write(&driver, true).await }
+    });
+    while log.0.0.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    let closing = tokio::spawn({
+        let driver = Arc::clone(&driver);
+        async move { driver.close().await }
+    });
+    reader.execute("COMMIT").await.expect("it was begun");
+    tokio::time::timeout(Duration::from_secs(60), closing).await.expect("it ends").expect("it does not panic");
+    writing.await.expect("it was kept after all");
+}
+
+/// SQLite puts its log beside the file itself.
+#[tokio::test]
+async fn a_store_behind_a_link_syncs_the_log_that_there_is() {
+    let directory = TempDir::new().expect("a directory");
+    let (file, link) = (directory.path().join("real.db"), directory.path().join("link.db"));
+    create(&file).expect("a new file");
+    std::os::unix::fs::symlink(&file, &link).expect("a link");
+    let store = open(&link, Settings::new("test"), Process::this()).await.expect("it can be opened");
+    let room = store.open("room").await.expect("nobody has it");
+    let number = room.history().await.expect("it can be read").number;
+    let record = sotto_core::engine::record::Record::Reserved { number: number - 1 };
+    room.append(vec![record], true).await.expect("it is kept");
+    let size = |name: &str| std::fs::metadata(directory.path().join(name)).map(|file| file.len()).ok();
+    assert_eq!(size("link.db-wal"), None);
+    // Had the log not been found, it would have been written back and emptied.
+    assert!(size("real.db-wal").is_some_and(|bytes| bytes > 0));
+}
+
 /// The real one.
 #[tokio::test]
 async fn the_log_of_a_database_can_be_synced_and_a_missing_one_is_told() {

@@ -15,12 +15,16 @@ use sqlx::{Connection, SqliteConnection};
 use std::sync::LazyLock;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep_until, timeout_at};
+use tracing::warn;
 
 /// What may wait; who comes then waits for a place.
 const WAITING: usize = 1_024;
 /// How long another process that writes is waited for.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 const PATIENT: &str = "PRAGMA busy_timeout = 5000";
+/// How long the disk is waited for at the end.
+const FAREWELL: Duration = Duration::from_secs(10);
 /// What goes into one transaction.
 const MAX_GROUP: usize = 256;
 
@@ -216,13 +220,39 @@ impl Line {
                 }
             }
             if let Some(reply) = closing {
-                self.syncing.end().await;
+                self.sync_the_rest(&mut orders).await;
                 if let Some(connection) = self.connection.take() {
                     // It ends with the process in any case.
                     let _ = connection.close().await;
                 }
                 let _ = reply.send(());
                 return;
+            }
+        }
+    }
+
+    /// Waits until what was committed is on the disk, but not for ever: a disk that does not work must not keep the process.
+    async fn sync_the_rest(&mut self, orders: &mut mpsc::Receiver<Order>) {
+        self.syncing.end();
+        let until = Instant::now() + FAREWELL;
+        loop {
+            let order = tokio::select! {
+                () = self.syncing.ended() => return,
+                () = sleep_until(until) => return warn!("the store is closed before its disk has all of it"),
+                order = orders.recv() => order,
+            };
+            match order {
+                // That may be how it gets there.
+                Some(Order::Checkpoint(reply)) => {
+                    let outcome = self.checkpoint().await.map_err(|fault| self.trouble.describe(fault));
+                    let _ = reply.send(outcome);
+                }
+                Some(Order::Write { job, .. }) => job.answer(Err(ended())),
+                Some(Order::Close(reply)) => drop(reply),
+                None => {
+                    let _ = timeout_at(until, self.syncing.ended()).await;
+                    return;
+                }
             }
         }
     }

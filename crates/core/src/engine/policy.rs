@@ -103,7 +103,7 @@ impl Engine {
 
     /// What is to be done about a call in this turn, of what there is.
     pub(super) fn verdict(&self, turn: &Turn, called: &Available, available: &[Available]) -> Verdict {
-        let unvouched = available.iter().any(Available::is_unvouched);
+        let unvouched = turn.unvouched || available.iter().any(Available::is_unvouched);
         self.settings.policy.verdict(called, turn.taint | turn.inherited, unvouched)
     }
 }

@@ -210,6 +210,8 @@ impl Engine {
             at: self.now,
         });
         run.begun = true;
+        // Whoever was waited for has answered.
+        run.away_until = None;
         run.deadline = Some(self.now + self.time_of(run));
         // What must not be done twice is not done before it is known, whatever happens, that it was begun.
         if by_client {

@@ -14,6 +14,7 @@ use super::showing::LIVE_REASONING;
 use super::speaking::Speaking;
 use super::thinking::Thinking;
 use super::tool_loop::{MAX_CALLS, Run, Trouble};
+use super::toolbox::Available;
 use super::{Complaint, Engine};
 use crate::ids::Kind;
 use crate::model::{Chunk, Failure, Finish, Message, ToolCall};
@@ -76,6 +77,8 @@ pub(super) struct Turn {
     /// What the tools of this turn have brought into the prompt, and what was in it before.
     pub(super) taint: Taint,
     pub(super) inherited: Taint,
+    /// Whether the model was shown descriptions that nobody has vouched for; what was read is not unread when the tool goes.
+    pub(super) unvouched: bool,
     /// Those whose words are in the prompt.
     pub(super) speakers: BTreeSet<String>,
     /// How the use of tools has gone so far.
@@ -120,6 +123,7 @@ impl Turn {
             calls,
             taint,
             inherited: Taint::default(),
+            unvouched: false,
             speakers: BTreeSet::new(),
             trouble: Trouble::default(),
             steps: Vec::new(),
@@ -200,6 +204,7 @@ impl Engine {
         self.listen(turn, at);
         let tools =
             if turn.round < self.settings.max_tool_rounds { self.tool_specs(turn) } else { Vec::new() };
+        turn.unvouched |= !tools.is_empty() && self.available(turn).iter().any(Available::is_unvouched);
         let question = Question {
             at,
             asker: &turn.work.by,
