@@ -94,7 +94,10 @@ async fn a_store_whose_log_cannot_be_synced_is_closed_all_the_same() {
         async move { driver.close().await }
     });
     reader.execute("COMMIT").await.expect("it was begun");
-    tokio::time::timeout(Duration::from_secs(60), closing).await.expect("it ends").expect("it does not panic");
+    tokio::time::timeout(Duration::from_secs(60), closing)
+        .await
+        .expect("it ends")
+        .expect("it does not panic");
     writing.await.expect("it was kept after all");
 }
 
