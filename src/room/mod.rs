@@ -246,10 +246,13 @@ pub async fn join(options: JoinOptions) -> Result<Room, JoinError> {
         budget: options.budget,
         counts: options.counts,
     };
+    // Whoever waits for the end of the events may end the process then: not before the server knows that we have left.
+    let until_left = tell.clone();
     let incoming = Incoming::new(room, livekit_events, tell, reconnected, rules);
     tokio::spawn(async move {
         let _present = present;
         tokio::join!(incoming.run(), outgoing.run());
+        drop(until_left);
     });
     Ok(Room { name, events, commands, connected })
 }

@@ -15,6 +15,7 @@ use livekit::{Room, RoomError, SendByteOptions, StreamResult};
 use sotto_core::engine::event::{AgentState, Recipients, Transcript};
 use std::collections::{HashMap, VecDeque};
 use std::future::pending;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -45,12 +46,16 @@ impl Outgoing {
     pub(super) async fn run(mut self) {
         let (show, shown) = watch::channel(AgentState::Initializing);
         let showing = show_states(self.room.clone(), shown, self.connection.clone(), self.counts.clone());
+        let mut showing = pin!(showing);
         let mut over = self.connection.clone();
         tokio::select! {
             () = self.work(show) => {}
             () = async { while over.changed().await.is_ok() {} } => return,
-            () = showing => return,
+            () = &mut showing => return,
         }
+        // The last state is answered by the server. Were we gone by then, it would find the line broken, not read our farewell
+        // any more, and keep us in the room for many seconds.
+        let _ = timeout(FLUSH_PATIENCE, showing).await;
         self.flush().await;
         // An error says that it was over already.
         let _ = self.room.close().await;
