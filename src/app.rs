@@ -1,11 +1,12 @@
 //! The composition root: from a validated configuration to an agent in a room. The only file that names concrete
-//! adapters (with `app/tools.rs`, for the tools); it decides nothing about conversations.
+//! adapters (with `app/model.rs` and `app/tools.rs`); it decides nothing about conversations.
 
+mod model;
 mod tools;
 
 use crate::config::{self, Config, ConfigError};
 use crate::http::{self, Health};
-use crate::model::{Demo, Endpoint, Key, Limits, OpenAi, SetupError};
+use crate::model::{Demo, OpenAi, SetupError};
 use crate::ports::{Journal, Model, StoreError, Tools};
 use crate::room::{self, Access, ByteBudget, Counts, JoinError, JoinOptions, Pace, StreamLimits};
 use crate::session::{self, End, Options, Ports};
@@ -15,7 +16,6 @@ use crate::tools::{RoomTools, Toolbox, Unusable};
 use sotto_core::engine::mask::Secrets;
 use sotto_core::engine::settings::{self, Settings};
 use sotto_core::ids::{Ids, Kind};
-use sotto_core::model::request::{RequestOptions, Sampling, Switch};
 use sotto_core::wire;
 use std::future::pending;
 use std::io;
@@ -83,7 +83,8 @@ pub enum AppError {
 impl App {
     /// Puts the parts together. Opens no connection yet.
     pub fn new(config: Config) -> Result<Self, AppError> {
-        let endpoints = (!config.model.endpoints.is_empty()).then(|| open_ai(&config.model)).transpose()?;
+        let endpoints =
+            (!config.model.endpoints.is_empty()).then(|| model::open_ai(&config.model)).transpose()?;
         let model: Arc<dyn Model> = match &endpoints {
             Some(endpoints) => Arc::new(endpoints.clone()),
             None => Arc::new(Demo::default()),
@@ -426,55 +427,6 @@ fn kept(config: &Config) -> store::Settings {
 fn host(url: &str) -> String {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     rest.split(['/', '?', '#']).next().unwrap_or_default().to_owned()
-}
-
-fn open_ai(model: &config::Model) -> Result<OpenAi, SetupError> {
-    let endpoints = model.endpoints.iter().map(endpoint).collect();
-    let limits = Limits {
-        first_token: model.first_token_timeout,
-        between_chunks: model.chunk_timeout,
-        total: model.total_timeout,
-        retries: model.retries,
-        max_concurrent: model.max_concurrent,
-        in_queue: model.queue_timeout,
-        ..Limits::default()
-    };
-    OpenAi::new(endpoints, limits)
-}
-
-fn endpoint(endpoint: &config::Endpoint) -> Endpoint {
-    Endpoint {
-        url: endpoint.url.to_string(),
-        shown_url: Some(endpoint.url.shown().to_owned()),
-        thinks: endpoint.thinking != config::Thinking::Off,
-        key: endpoint.key.as_ref().and_then(|key| Key::new(key.expose())),
-        starts_inside: match endpoint.thinking {
-            // Some models think whatever they are told.
-            config::Thinking::Auto | config::Thinking::Off => None,
-            config::Thinking::On => Some(false),
-            config::Thinking::Inside => Some(true),
-        },
-        find_switch: endpoint.switch == config::Switch::Auto,
-        request: RequestOptions {
-            model: endpoint.name.to_string(),
-            switch: match endpoint.switch {
-                config::Switch::Auto | config::Switch::Template => Switch::TemplateKwargs,
-                config::Switch::TopLevel => Switch::TopLevel,
-                config::Switch::Effort => Switch::Effort,
-                config::Switch::OpenRouter => Switch::OpenRouter,
-                config::Switch::None => Switch::None,
-            },
-            effort: endpoint.effort.as_deref().map(str::to_owned),
-            thinking_budget: endpoint.thinking_budget.map(u64::from),
-            sampling: Sampling {
-                temperature: endpoint.temperature,
-                top_p: endpoint.top_p,
-                top_k: endpoint.top_k.map(u64::from),
-            },
-            max_tokens: endpoint.max_tokens.map(u64::from),
-            extra: (*endpoint.extra).clone(),
-        },
-    }
 }
 
 #[cfg(test)]
