@@ -16,6 +16,7 @@
 //! | [`http`] | health and metrics for whoever watches the process |
 //! | [`telemetry`] | what is written to the log and what is counted |
 //! | `address` | addresses as they may be shown |
+//! | `hash` | SHA-256 as text |
 //! | [`tls`] | whom we trust on encrypted connections, and whose cryptography does the work |
 //!
 //! Dependencies point downwards: `cli` uses `app`, `app` uses the others; `session` knows the ports alone; the adapters
@@ -27,6 +28,7 @@ pub mod app;
 pub mod cli;
 pub mod client;
 pub mod config;
+mod hash;
 pub mod http;
 pub mod model;
 pub mod ports;

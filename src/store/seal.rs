@@ -5,9 +5,9 @@
 //! sealed is bound to its place, so that no row can be passed off as another, and keeps a part in the clear: counts and flags,
 //! which stay readable without any key.
 
+use crate::hash::sha256;
 use crate::ports::StoreError;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
-use aws_lc_rs::digest;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::fmt;
@@ -105,11 +105,8 @@ impl Eq for MasterKeys {}
 
 impl MasterKey {
     fn new(bytes: &[u8]) -> Option<Self> {
-        let mut context = digest::Context::new(&digest::SHA256);
-        context.update(b"sotto master key");
-        context.update(bytes);
-        let id = u64::from_be_bytes(*context.finish().as_ref().first_chunk()?);
-        Some(Self { id: format!("{id:016x}"), key: RandomizedNonceKey::new(&AES_256_GCM, bytes).ok()? })
+        let id = sha256([&b"sotto master key"[..], bytes].concat())[..16].to_owned();
+        Some(Self { id, key: RandomizedNonceKey::new(&AES_256_GCM, bytes).ok()? })
     }
 }
 

@@ -6,11 +6,10 @@
 //! approve`). The file is JSON that can be read and kept under version control. It is read each time a server lists its tools,
 //! so that an approval holds from the next list on.
 
+use crate::hash::sha256;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -121,12 +120,7 @@ pub(super) fn look(name: &str, description: &str, parameters: &Value) -> String 
         write_canonical(part, &mut form);
         form.push('\n');
     }
-    let hash = Sha256::digest(form);
-    hash.iter().fold("sha256:".to_owned(), |mut hex, byte| {
-        // Writing to a string never fails.
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
+    format!("sha256:{}", sha256(form))
 }
 
 /// One form for each value, whatever order an object's keys came in.

@@ -5,8 +5,7 @@
 //! had to be changed gets a piece of the hash of its real name, which depends on nothing else: it is called the same whatever
 //! other tools come and go. Names that begin with `client_` belong to tools of people's clients.
 
-use sha2::{Digest, Sha256};
-use std::fmt::Write;
+use crate::hash::sha256;
 
 /// What stands between a server's name and the tool's.
 const BETWEEN: &str = "__";
@@ -49,11 +48,7 @@ fn is_safe(c: char) -> bool {
 }
 
 fn short_hash(text: &str) -> String {
-    Sha256::digest(text).iter().take(4).fold(String::new(), |mut hex, byte| {
-        // Writing to a string never fails.
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
+    sha256(text)[..8].to_owned()
 }
 
 #[cfg(test)]
