@@ -22,13 +22,16 @@ use std::{
     },
     time::Duration,
 };
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 /// The program under test, built by cargo for this very run.
 const SOTTO: &str = env!("CARGO_BIN_EXE_sotto");
 
 /// The most points there may be in one turn; there are far fewer.
 const MOST_POINTS: usize = 400;
+
+/// For what must not come.
+const A_MOMENT: Duration = Duration::from_millis(300);
 
 /// A room, a store and a model that outlive the agents.
 pub(crate) struct House {
@@ -153,6 +156,9 @@ pub(crate) async fn killed_at_random(kills: usize, seed: u64, store: String) {
     let (mut answered, mut given_up, mut asked) = (0, 0, 0);
     for person in &mut people {
         timeout(6 * PATIENCE, person.is_answered()).await.expect("everything is answered in the end");
+    }
+    // Only now: everyone hears the others' answers too, and those have an end by now.
+    for person in &mut people {
         person.has_everything(&house).await;
         asked += person.asked();
         answered += person.answered();
@@ -175,9 +181,4 @@ impl Chance {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % most
     }
-}
-
-/// Lets what was just sent arrive; only for what must not come.
-async fn a_moment() {
-    sleep(Duration::from_millis(300)).await;
 }

@@ -6,7 +6,7 @@ use sotto_harness::{PATIENCE, server::Server};
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::time::timeout;
 
-use super::{House, a_moment};
+use super::{A_MOMENT, House};
 
 /// What the model says to a question.
 pub(super) fn answer_to(question: &str) -> String {
@@ -139,33 +139,35 @@ impl Person {
         answers
     }
 
-    /// Whether it holds everything there was since it came, with an agent there that is at rest.
+    /// Holds everything there was since it came, once an agent is there that is at rest.
     pub(super) async fn has_everything(&mut self, house: &House) {
         let agent = if self.client.agent_is_here() { None } else { Some(house.agent(&[]).await) };
+        // What is still on its way, be it sent again, arrives; what must not come has a moment to do so.
         let _ = timeout(PATIENCE, async {
-            while !self.client.agent_is_here() {
+            while !self.client.agent_is_here() || self.lacks().is_some() {
                 self.hear().await;
             }
         })
         .await;
-        let listening = async {
-            let settled = a_moment();
-            tokio::select! { () = self.listens() => {}, () = settled => {} }
-        };
-        listening.await;
+        let _ = timeout(A_MOMENT, self.listens()).await;
         drop(agent);
+        assert_eq!(self.lacks(), None, "{} has everything", self.name);
+    }
+
+    /// What there was and did not come, if anything.
+    fn lacks(&self) -> Option<String> {
         let first = self.stanzas.keys().next_back().copied().unwrap_or(0);
-        let mut missing = BTreeSet::new();
-        for envelope in self.stanzas.values() {
+        let previous = |envelope: &Envelope| {
             let previous = envelope.meta.get("sotto.prev").and_then(serde_json::Value::as_i64).unwrap_or(0);
-            let previous = i32::try_from(previous).expect("numbers are small");
-            if previous != 0 && previous < first && !self.stanzas.contains_key(&previous) {
-                missing.insert(previous);
-            }
+            i32::try_from(previous).expect("numbers are small")
+        };
+        let missing: BTreeSet<_> = self.stanzas.values().map(previous).collect();
+        let missing = missing.into_iter().filter(|number| *number != 0 && *number < first);
+        let missing: Vec<_> = missing.filter(|number| !self.stanzas.contains_key(number)).collect();
+        if !missing.is_empty() {
+            return Some(format!("the stanzas {missing:?}"));
         }
-        assert!(missing.is_empty(), "{} misses {missing:?}", self.name);
-        for (id, heard) in self.answers() {
-            assert!(heard.last, "{id} was closed: {heard:?}");
-        }
+        let open = self.answers().into_iter().find(|(_, heard)| !heard.last);
+        open.map(|(id, heard)| format!("the end of {id}: {heard:?}"))
     }
 }
