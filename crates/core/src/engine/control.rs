@@ -123,21 +123,28 @@ impl Engine {
         text: Option<String>,
     ) -> Result<Work, String> {
         let Some((message, go_on_from)) = self.conversation.varied(target, mode) else { return Err(from) };
-        // Where its author still waits for the answer, the author stays the one who is told how it ends.
-        let author = self.conversation.user(message).map(|message| message.from.as_str());
         let running = self.turn.as_ref().map(|turn| &turn.work);
         let earlier = running.into_iter().chain(&self.waiting);
-        let (by, chat) = earlier
-            .filter(|work| work.message == message && author == Some(&work.by))
-            .map(|work| (work.by.clone(), work.chat))
-            .next()
-            .unwrap_or_else(|| (from.clone(), false));
+        let (by, chat) = self.told_how_it_ends(message, from.clone(), earlier);
         // Whatever is being said to this message is out of date now.
         self.close_waiting(TurnEnd::Superseded, |work| work.message == message);
         if self.turn.as_ref().is_some_and(|turn| turn.work.message == message) {
             self.break_off(TurnEnd::Superseded);
         }
         self.turn_to(message, go_on_from, text, by, chat, arrived).ok_or(from)
+    }
+
+    /// Who is told how the answer to a variation ends, and whether by transcripts alone: where its author still waits for an
+    /// answer, the author stays the one.
+    pub(super) fn told_how_it_ends<'a>(
+        &self,
+        message: Key,
+        from: String,
+        mut earlier: impl Iterator<Item = &'a Work>,
+    ) -> (String, bool) {
+        let author = self.conversation.user(message).map(|message| &message.from);
+        let waits = earlier.find(|work| work.message == message && author == Some(&work.by));
+        waits.map_or((from, false), |work| (work.by.clone(), work.chat))
     }
 
     /// Goes on from what is to be answered anew.

@@ -90,7 +90,10 @@ impl Engine {
                 self.people.remember(&joined.identity, since, joined.at);
             }
             Record::Message(message) => open.extend(self.tell_message(message).map(Open::new)),
-            Record::Variation(variation) => open.extend(self.tell_variation(variation).map(Open::new)),
+            Record::Variation(variation) => {
+                let work = self.tell_variation(variation, open);
+                open.extend(work.map(Open::new));
+            }
             Record::Begun(now_begun) => {
                 if let Some(open) = of_message(open, &now_begun.message) {
                     open.attempts += 1;
@@ -154,11 +157,12 @@ impl Engine {
         Some(Work::new(key, id, from, chat, at))
     }
 
-    fn tell_variation(&mut self, variation: record::Variation) -> Option<Work> {
+    fn tell_variation(&mut self, variation: record::Variation, open: &[Open]) -> Option<Work> {
         let record::Variation { from, target, mode, text, at } = variation;
         let target = self.conversation.find(&target)?;
         let (message, go_on_from) = self.conversation.varied(target, mode)?;
-        self.turn_to(message, go_on_from, text, from, false, at)
+        let (by, chat) = self.told_how_it_ends(message, from, open.iter().map(|open| &open.work));
+        self.turn_to(message, go_on_from, text, by, chat, at)
     }
 
     fn tell_answer(&mut self, answer: record::Answer, open: &mut Vec<Open>) {
@@ -239,7 +243,8 @@ impl Engine {
             work.calls.push((call, content));
         }
         if attempts < MAX_ATTEMPTS {
-            // As when it came: it takes the place of what the same user waited for.
+            // As when it came: it takes the place of what the same user waited for, and a variation that of what it varies.
+            self.close_waiting(TurnEnd::Superseded, |other| other.message == work.message);
             return self.enqueue(work, false);
         }
         let turn = self.turn_for(work);
