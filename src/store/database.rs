@@ -249,11 +249,17 @@ impl<D: Driver> Journal for Owned<D> {
             return async { Ok(()) }.boxed();
         }
         let durable = durable || batch.reserves();
+        let quick = batch.quick(lease).filter(|_| !durable);
+        if let Some(quick) = &quick
+            && let Ok(_in_turn) = self.appends.try_lock()
+            && shared.driver.write_at_once(quick)
+        {
+            return async { Ok(()) }.boxed();
+        }
         let appends = Arc::clone(&self.appends);
         // Brought to its end even if nobody waits for it any more: the next one must know what became of it.
         detached(&self.shared.runtime, async move {
             let mut appends = appends.lock().await;
-            let quick = batch.quick(lease).filter(|_| !durable);
             if let Some(quick) = quick
                 && shared.driver.write_quickly(quick).await
             {

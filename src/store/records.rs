@@ -116,7 +116,7 @@ impl Batch {
         self.entries.is_empty() && self.reserved == 0
     }
 
-    /// The same for [`Driver::write_quickly`](super::sql::Driver::write_quickly), if it is nothing but a few stanzas: those are
+    /// The same for [`Driver::write_at_once`](super::sql::Driver::write_at_once), if it is nothing but a few stanzas: those are
     /// most of what is ever written, and somebody waits for each.
     pub(super) fn quick(&self, lease: Lease) -> Option<Quick> {
         if self.reserves() || self.entries.len() > STANZAS_AT_ONCE {

@@ -5,7 +5,7 @@ use super::records::Quick;
 use crate::ports::StoreError;
 use futures_util::future::BoxFuture;
 use sqlx::{TypeInfo as _, ValueRef as _};
-use std::future::Future;
+use std::future::{Future, ready};
 
 /// A value of a parameter or a column.
 #[derive(Clone, Debug)]
@@ -157,9 +157,16 @@ pub(super) trait Driver: Send + Sync + 'static {
         T: Send + 'static,
         W: for<'c> Fn(&'c mut Self::Connection) -> BoxFuture<'c, Result<T, Fault>> + Send + Sync + 'static;
 
-    /// Writes stanzas in one way to the database and back, as one transaction that does not wait for the disk. False: it was not
-    /// done, or nobody knows; [`write`](Self::write) finds out.
-    fn write_quickly(&self, quick: Quick) -> impl Future<Output = bool> + Send;
+    /// Writes stanzas here and now, as one transaction that does not wait for the disk, where that needs no waiting for anything.
+    /// False: it was not done, or nobody knows; [`write`](Self::write) finds out.
+    fn write_at_once(&self, _: &Quick) -> bool {
+        false
+    }
+
+    /// The same in one way to the database and back.
+    fn write_quickly(&self, _: Quick) -> impl Future<Output = bool> + Send {
+        ready(false)
+    }
 
     /// Runs work that only reads.
     fn read<T, W>(&self, work: W) -> impl Future<Output = Result<T, StoreError>> + Send

@@ -1,10 +1,12 @@
 //! Conversations in one SQLite file.
 //!
 //! All writing is done by one task on one connection, which takes all that waits into one transaction: many
-//! conversations share each commit. Reading has connections of its own and never waits for writing.
+//! conversations share each commit. What is sent as soon as it is written is written [at once](quickly), if that can be.
+//! Reading has connections of its own and never waits for writing.
 //!
 //! The keys of sealed conversations are in a file of their own beside it, `keys` in SQL, which every connection has open.
 
+mod quickly;
 mod syncing;
 mod trouble;
 mod writer;
@@ -18,6 +20,7 @@ use super::sql::{Driver, Fault, Sql, speaks_sql, values};
 use super::{Settings, database};
 use crate::ports::StoreError;
 use futures_util::future::BoxFuture;
+use quickly::Quickly;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
@@ -72,7 +75,8 @@ pub async fn open(path: &Path, settings: Settings, process: Process) -> Result<A
     let keys = opening.keys.clone();
     let log = LogOf::new(path).map_err(|error| trouble.with_file(&error))?;
     let writer = Writer::start(writer, opening, trouble.clone(), log);
-    let driver = Sqlite { path: path.to_owned(), keys, writer, readers, trouble };
+    let quickly = Quickly::open(path);
+    let driver = Sqlite { path: path.to_owned(), keys, writer, quickly, readers, trouble };
     Ok(Arc::new(Database::begin(driver, settings, process).await?))
 }
 
@@ -168,6 +172,7 @@ struct Sqlite {
     path: PathBuf,
     keys: Option<PathBuf>,
     writer: Writer,
+    quickly: Quickly,
     readers: SqlitePool,
     trouble: Trouble,
 }
@@ -186,8 +191,8 @@ impl Driver for Sqlite {
         self.writer.write(durable, work).await
     }
 
-    async fn write_quickly(&self, quick: Quick) -> bool {
-        self.writer.write_quickly(quick).await
+    fn write_at_once(&self, quick: &Quick) -> bool {
+        self.quickly.write(quick)
     }
 
     async fn read<T, W>(&self, work: W) -> Result<T, StoreError>
@@ -237,6 +242,7 @@ impl Driver for Sqlite {
     }
 
     async fn close(&self) {
+        self.quickly.close();
         self.readers.close().await;
         self.writer.close().await;
     }

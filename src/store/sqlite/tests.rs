@@ -16,7 +16,8 @@ async fn driver(directory: &TempDir, log: impl Log) -> Sqlite {
     let connection = start(&opening).await.expect("a new file");
     let readers = opening.readers();
     let writer = Writer::start(connection, opening, trouble.clone(), log);
-    Sqlite { writer, path, keys: Some(keys), readers, trouble }
+    let quickly = Quickly::open(&path);
+    Sqlite { writer, quickly, path, keys: Some(keys), readers, trouble }
 }
 
 /// Counts how often it is synced, and fails when told to.
@@ -99,6 +100,37 @@ async fn a_store_whose_log_cannot_be_synced_is_closed_all_the_same() {
         .expect("it ends")
         .expect("it does not panic");
     writing.await.expect("it was kept after all");
+}
+
+fn stanza(fence: i64, number: i64) -> Quick {
+    Quick { stanzas: 1, values: values![7, 1, fence, number, "everyone", 0, &b"said"[..]] }
+}
+
+/// Nobody waits for another's transaction, and nobody writes to what is another's.
+#[tokio::test]
+async fn what_is_written_at_once_is_there_or_was_not_done() {
+    let directory = TempDir::new().expect("a directory");
+    let driver = driver(&directory, CountingLog::default()).await;
+    assert!(!driver.write_at_once(&stanza(3, -1)), "there is no such conversation");
+    let mut other = options(&driver.path).connect().await.expect("it can be opened");
+    let conversation = "INSERT INTO conversations (id, namespace, name, fence, created, updated) \
+                        VALUES (1, '', '', 3, 0, 0)";
+    other.execute(conversation).await.expect("a sound statement");
+    assert!(driver.write_at_once(&stanza(3, -1)));
+    assert!(!driver.write_at_once(&stanza(2, -2)), "another has it by now");
+    other.execute("BEGIN IMMEDIATE").await.expect("nobody writes");
+    assert!(!driver.write_at_once(&stanza(3, -3)), "another writes");
+    other.execute("COMMIT").await.expect("it was begun");
+    assert!(driver.write_at_once(&stanza(3, -4)));
+    let found = driver.read(|connection| {
+        let select = "SELECT number FROM stanzas WHERE at = 7 AND body = $1 ORDER BY number DESC";
+        Box::pin(connection.rows(select, values![&b"said"[..]]))
+    });
+    let found = found.await.expect("it can be read");
+    let found: Vec<_> = found.iter().filter_map(|row| row.int(0).ok()).collect();
+    assert_eq!(found, [-1, -4]);
+    driver.close().await;
+    assert!(!driver.write_at_once(&stanza(3, -5)), "it is closed");
 }
 
 /// SQLite puts its log beside the file itself.

@@ -7,12 +7,10 @@ use super::Opening;
 use super::syncing::{Log, Syncing};
 use super::trouble::Trouble;
 use crate::ports::StoreError;
-use crate::store::records::Quick;
 use crate::store::sql::{Fault, Sql, values};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use sqlx::{Connection, SqliteConnection};
-use std::sync::LazyLock;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -47,11 +45,6 @@ pub(super) enum Order {
 /// Work and who waits for it.
 pub(super) trait Job: Send {
     fn run<'c>(&'c mut self, connection: &'c mut SqliteConnection) -> BoxFuture<'c, Result<(), Fault>>;
-
-    /// Whether it is a transaction by itself. Each statement is a way to the connection's thread and back.
-    fn is_one_statement(&self) -> bool {
-        false
-    }
 
     /// The transaction of the last run was committed, or why not.
     fn answer(self: Box<Self>, outcome: Result<(), StoreError>);
@@ -88,45 +81,6 @@ where
     }
 }
 
-/// Writes stanzas, if the conversation is ours.
-static QUICKLY: LazyLock<Vec<String>> = LazyLock::new(|| {
-    let statement = "INSERT INTO stanzas (conversation, number, audience, reasoning, seq, at, body) \
-                     SELECT id, column1, column2, column3, last_seq, $1, column4 \
-                     FROM conversations, (VALUES {ROWS}) WHERE id = $2 AND fence = $3 \
-                     ON CONFLICT (conversation, number) DO NOTHING";
-    Quick::statements(statement, row)
-});
-
-fn row(first: usize) -> String {
-    format!("(${first}, ${}, ${}, ${})", first + 1, first + 2, first + 3)
-}
-
-/// Stanzas and who waits for them.
-struct QuickWork {
-    quick: Quick,
-    written: bool,
-    reply: oneshot::Sender<bool>,
-}
-
-impl Job for QuickWork {
-    fn run<'c>(&'c mut self, connection: &'c mut SqliteConnection) -> BoxFuture<'c, Result<(), Fault>> {
-        async move {
-            let (statement, values) = (&QUICKLY[self.quick.stanzas - 1], self.quick.values.clone());
-            self.written = connection.run(statement, values).await? > 0;
-            Ok(())
-        }
-        .boxed()
-    }
-
-    fn is_one_statement(&self) -> bool {
-        true
-    }
-
-    fn answer(self: Box<Self>, outcome: Result<(), StoreError>) {
-        let _ = self.reply.send(outcome.is_ok() && self.written);
-    }
-}
-
 fn ended() -> StoreError {
     StoreError::Unavailable("the store was closed".to_owned())
 }
@@ -156,12 +110,6 @@ impl Writer {
         let job = Box::new(Work { run: work, result: None, reply });
         self.orders.send(Order::Write { durable, job }).await.map_err(|_| ended())?;
         replied.await.unwrap_or_else(|_| Err(ended()))
-    }
-
-    pub(super) async fn write_quickly(&self, quick: Quick) -> bool {
-        let (reply, replied) = oneshot::channel();
-        let job = Box::new(QuickWork { quick, written: false, reply });
-        self.orders.send(Order::Write { durable: false, job }).await.is_ok() && replied.await.unwrap_or(false)
     }
 
     /// Writes the log back to the file, syncs that, and empties it; false if somebody who reads does not let us.
@@ -302,11 +250,6 @@ impl Line {
             Some(connection) => connection,
             none => none.insert(self.opening.connect().await?),
         };
-        if let [(_, job)] = tasks
-            && job.is_one_statement()
-        {
-            return job.run(connection).await;
-        }
         connection.run("BEGIN IMMEDIATE", values![]).await?;
         for (_, job) in tasks {
             job.run(connection).await?;
