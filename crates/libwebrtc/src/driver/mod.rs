@@ -49,6 +49,8 @@ pub(crate) struct Shared {
     transceivers: Mutex<Vec<Arc<TransceiverHandle>>>,
     pub(crate) callbacks: Arc<Callbacks>,
     outbox: Outbox,
+    /// Until when the connection's task sleeps if nothing happens; changed and read under the connection's lock.
+    sleeps_until: Mutex<Instant>,
     wake: Notify,
     #[cfg(feature = "sender-identity")]
     pub(crate) senders: crate::sender_identity::Registration,
@@ -60,14 +62,16 @@ impl Shared {
         let runtime = runtime::handle().map_err(|e| RtcError::internal(format!("no runtime: {e}")))?;
         let callbacks = Arc::new(Callbacks::default());
         let (outbox, inbox) = callbacks::queue();
+        let now = Instant::now();
         let shared = Arc::new(Self {
-            connection: Mutex::new(Connection::new(settings, Instant::now())),
+            connection: Mutex::new(Connection::new(settings, now)),
             sockets: Mutex::default(),
             gathering: Mutex::new(IceGatheringState::New),
             channels: Mutex::default(),
             transceivers: Mutex::default(),
             callbacks,
             outbox,
+            sleeps_until: Mutex::new(now),
             wake: Notify::new(),
             #[cfg(feature = "sender-identity")]
             senders: crate::sender_identity::Record::register(),
@@ -84,8 +88,19 @@ impl Shared {
             connection.advance(Instant::now());
             call(connection)
         });
-        self.wake.notify_one();
+        self.wake_if_needed();
         result
+    }
+
+    /// Most calls send something and are done: nobody need be woken for a moment that is later than the next one anyway.
+    fn wake_if_needed(&self) {
+        let connection = self.connection.lock();
+        let is_needed = connection.is_closed()
+            || connection.peek_transmit().is_some()
+            || connection.next_timeout() < *self.sleeps_until.lock();
+        if is_needed {
+            self.wake.notify_one();
+        }
     }
 
     /// Reads without changing anything.
@@ -212,6 +227,8 @@ impl Shared {
         let (sockets, opened) = list.with_new_addresses(&addresses::local_addresses());
         *list = Arc::new(sockets);
         drop(list);
+        // Whoever sleeps does not listen to the new ones yet.
+        self.wake.notify_one();
         for address in opened {
             self.call(|connection| connection.add_local_address(address))??;
         }
@@ -279,7 +296,9 @@ async fn drive(shared: Arc<Shared>) {
             if connection.is_closed() {
                 return;
             }
-            (connection.next_timeout(), connection.peek_transmit().map(|transmit| transmit.source))
+            let deadline = connection.next_timeout();
+            *shared.sleeps_until.lock() = deadline;
+            (deadline, connection.peek_transmit().map(|transmit| transmit.source))
         };
         let full = shared.outbox.is_full();
         let writable = async {
