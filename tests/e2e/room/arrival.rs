@@ -145,6 +145,9 @@ pub(crate) async fn other_agents_are_ignored() {
     let speaker = other.room.local_participant();
     // An attribute is announced at once, as agents do it. The SDK may miss a quick answer and call that a failure.
     let _ = speaker.set_attributes([("a".to_owned(), "b".to_owned())].into()).await;
+    // Words go another way than announcements. Whoever comes after it is announced after it.
+    let _later = Participant::join(&server, &room, "clara").await;
+    agent.meets("clara").await;
     other.send(b"from an agent".to_vec(), "", true).await;
     speaker.send_text("chat", SendTextOptions::new_with_topic("lk.chat")).await.expect("it is connected");
     speaker
