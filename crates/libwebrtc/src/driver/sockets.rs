@@ -6,22 +6,28 @@
 use std::{
     future::poll_fn,
     io::ErrorKind,
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, SocketAddr, UdpSocket},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
     task::Poll,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
-use tokio::net::UdpSocket;
+use tokio::{
+    io::{Interest, unix::AsyncFd},
+    time::sleep,
+};
 
 use super::runtime;
 use crate::engine::Connection;
 
 /// Larger than any datagram WebRTC peers send (they stay below 1,500 bytes).
 pub(crate) const MAX_DATAGRAM: usize = 2048;
+
+/// When to try again where the system cannot say that a socket can be written to.
+const TRY_AGAIN: Duration = Duration::from_millis(10);
 
 #[derive(Default)]
 pub(crate) struct Sockets {
@@ -30,7 +36,9 @@ pub(crate) struct Sockets {
 
 struct Socket {
     address: SocketAddr,
-    udp: UdpSocket,
+    /// Watched for what arrives alone: the kernel says that a socket can be written to after every single datagram that has
+    /// left, and a thread would be woken for each.
+    udp: AsyncFd<UdpSocket>,
     announced: AtomicBool,
 }
 
@@ -61,7 +69,7 @@ impl Sockets {
     pub(crate) fn send(&self, connection: &mut Connection) {
         while let Some(transmit) = connection.peek_transmit() {
             let socket = self.list.iter().find(|s| s.address == transmit.source);
-            let sent = socket.map(|s| s.udp.try_send_to(&transmit.contents, transmit.destination));
+            let sent = socket.map(|s| s.udp.get_ref().send_to(&transmit.contents, transmit.destination));
             if matches!(&sent, Some(Err(error)) if error.kind() == ErrorKind::WouldBlock) {
                 return;
             }
@@ -74,7 +82,7 @@ impl Sockets {
     pub(crate) fn receive(&self, connection: &mut Connection, now: Instant, buffer: &mut [u8], limit: usize) {
         for socket in &self.list {
             for _ in 0..limit {
-                match socket.udp.try_recv_from(buffer) {
+                match socket.udp.try_io(Interest::READABLE, |udp| udp.recv_from(buffer)) {
                     Ok((length, from)) => {
                         connection.handle_datagram(now, from, socket.address, &buffer[..length]);
                     }
@@ -90,7 +98,7 @@ impl Sockets {
     pub(crate) async fn readable(&self) {
         poll_fn(|cx| {
             // Each is polled, so that each wakes this task.
-            let ready = self.list.iter().filter(|s| s.udp.poll_recv_ready(cx).is_ready()).count();
+            let ready = self.list.iter().filter(|s| s.udp.poll_read_ready(cx).is_ready()).count();
             if ready > 0 { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
@@ -101,7 +109,10 @@ impl Sockets {
     pub(crate) async fn writable(&self, address: SocketAddr) {
         match self.list.iter().find(|socket| socket.address == address) {
             // An error shows at the next attempt to send.
-            Some(socket) => drop(socket.udp.writable().await),
+            Some(socket) => match socket.when_writable() {
+                Ok(udp) => drop(udp.writable().await),
+                Err(_) => sleep(TRY_AGAIN).await,
+            },
             None => std::future::pending().await,
         }
     }
@@ -109,10 +120,16 @@ impl Sockets {
 
 impl Socket {
     fn bind(ip: IpAddr) -> std::io::Result<Self> {
-        let socket = std::net::UdpSocket::bind((ip, 0))?;
+        let socket = UdpSocket::bind((ip, 0))?;
         socket.set_nonblocking(true)?;
         let _context = runtime::handle()?.enter();
-        let udp = UdpSocket::from_std(socket)?;
-        Ok(Self { address: udp.local_addr()?, udp, announced: AtomicBool::new(false) })
+        let address = socket.local_addr()?;
+        let udp = AsyncFd::with_interest(socket, Interest::READABLE)?;
+        Ok(Self { address, udp, announced: AtomicBool::new(false) })
+    }
+
+    /// The same socket, watched for whether it can be written to, for as long as somebody waits for that.
+    fn when_writable(&self) -> std::io::Result<AsyncFd<UdpSocket>> {
+        AsyncFd::with_interest(self.udp.get_ref().try_clone()?, Interest::WRITABLE)
     }
 }
