@@ -274,6 +274,8 @@ impl Simulation {
                 Output::RunTool { run, name, arguments, .. } => self.run_tool(agent, run, name, arguments),
                 Output::CancelTool(run) => _ = self.agents[agent].runs.remove(&run),
                 Output::State(_) | Output::Transcript(_) | Output::Count { .. } | Output::TurnEnded(_) => {}
+                // There are no hooks here; `world.rs` has some.
+                Output::AskHook { .. } | Output::CancelHook(_) => {}
             }
         }
         let me = &mut self.agents[agent];
