@@ -79,7 +79,8 @@ struct Function {
 pub(super) fn read(hook: Hook, bytes: &[u8]) -> Result<Ruling, String> {
     match hook {
         Hook::BeforeModel => {
-            let form = "{\"action\": \"allow\"}, or \"add\" or \"replace\" with messages as OpenAI's API has them";
+            let form =
+                "{\"action\": \"allow\"}, or \"add\" or \"replace\" with messages as OpenAI's API has them";
             match parse(bytes, form)? {
                 BeforeModel::Allow {} => Ok(Ruling::Allow),
                 BeforeModel::Add { messages } => added(messages).map(Ruling::Add),
@@ -91,7 +92,9 @@ pub(super) fn read(hook: Hook, bytes: &[u8]) -> Result<Ruling, String> {
             Ok(match parse(bytes, form)? {
                 BeforeTool::Allow {} => Ruling::Allow,
                 BeforeTool::Change { parameters } => Ruling::Parameters(parameters),
-                BeforeTool::Deny { reason } => Ruling::Refuse(reason.filter(|reason| !reason.trim().is_empty())),
+                BeforeTool::Deny { reason } => {
+                    Ruling::Refuse(reason.filter(|reason| !reason.trim().is_empty()))
+                }
             })
         }
         Hook::BeforeSay => {

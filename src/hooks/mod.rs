@@ -7,9 +7,10 @@
 //! | `answer` | what it may say, strictly |
 //! | `signature` | by what it knows that it is asked by us |
 //!
-//! One `POST` for each question, to the hook's own host and no other (the rule is that of tools, `tools::Targets`). Nothing is
-//! tried again: whoever waits for a sentence does not wait for that. Dropping a question closes its connection; how long it may
-//! take is the engine's to say. What is wrong goes to the log, never with the URL, a header, or anything that was asked or said.
+//! One `POST` for each question, to the hook's own host and no other (the rule is that of tools, `tools::Targets`); once more, at
+//! once, where the connection broke before an answer came: a server may have closed one that was kept in that very moment, and
+//! nothing is harmed by the same question under the same id. Dropping a question closes its connection; how long it may take is the
+//! engine's to say. What is wrong goes to the log, never with the URL, a header, or anything that was asked or said.
 
 mod answer;
 mod question;
@@ -116,7 +117,9 @@ impl HttpHooks {
                 let messages = vec![Message::User(text)];
                 Matter::Prompt(Prompt { messages, tools: Vec::new(), thinking: false })
             }
-            Hook::BeforeTool => Matter::Call { tool: "sotto_check".to_owned(), parameters: serde_json::Map::new() },
+            Hook::BeforeTool => {
+                Matter::Call { tool: "sotto_check".to_owned(), parameters: serde_json::Map::new() }
+            }
             Hook::BeforeSay => Matter::Sentence(text),
         };
         let question = Question {
@@ -157,17 +160,12 @@ impl Endpoint {
     async fn ask(&self, body: &Value) -> Result<Ruling, Trouble> {
         let away = |error: reqwest::Error| Trouble::Away(trouble_in_words(&error));
         let bytes = body.to_string();
-        let seconds = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-        let request = self
-            .client
-            .post(self.url.clone())
-            .header(CONTENT_TYPE, "application/json")
-            .header(USER_AGENT, concat!("sotto/", env!("CARGO_PKG_VERSION")))
-            .headers(self.headers.clone())
-            .header(question::ID_HEADER, body["id"].as_str().unwrap_or_default())
-            .header(signature::HEADER, signature::sign(&self.key, seconds, bytes.as_bytes()))
-            .body(bytes);
-        let response = request.send().await.map_err(away)?;
+        let id = body["id"].as_str().unwrap_or_default();
+        let response = match self.send(id, bytes.clone()).await {
+            Err(error) if error.is_request() => self.send(id, bytes).await,
+            response => response,
+        };
+        let response = response.map_err(away)?;
         let status = response.status();
         if !status.is_success() {
             return Err(Trouble::Status(status));
@@ -175,6 +173,20 @@ impl Endpoint {
         let most = if self.hook == Hook::BeforeModel { MOST_MESSAGES_BYTES } else { MOST_OTHER_BYTES };
         let answer = read(response, most).await?;
         answer::read(self.hook, &answer).map_err(Trouble::Malformed)
+    }
+
+    async fn send(&self, id: &str, bytes: String) -> reqwest::Result<Response> {
+        let seconds = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+        let request = self
+            .client
+            .post(self.url.clone())
+            .header(CONTENT_TYPE, "application/json")
+            .header(USER_AGENT, concat!("sotto/", env!("CARGO_PKG_VERSION")))
+            .headers(self.headers.clone())
+            .header(question::ID_HEADER, id)
+            .header(signature::HEADER, signature::sign(&self.key, seconds, bytes.as_bytes()))
+            .body(bytes);
+        request.send().await
     }
 }
 

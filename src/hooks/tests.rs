@@ -7,6 +7,7 @@ use axum::routing::post;
 use serde_json::json;
 use sotto_core::model::ToolCall;
 use std::sync::Mutex;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -143,7 +144,11 @@ async fn whatever_is_allowed_to_be_said_is_understood() {
     let called = Message::Assistant {
         text: String::new(),
         reasoning: None,
-        calls: vec![ToolCall { id: "c1".to_owned(), name: "clock".to_owned(), arguments: Ok(serde_json::Map::new()) }],
+        calls: vec![ToolCall {
+            id: "c1".to_owned(),
+            name: "clock".to_owned(),
+            arguments: Ok(serde_json::Map::new()),
+        }],
     };
     let result = Message::Tool { call: "c1".to_owned(), content: "noon".to_owned() };
     let cases = [
@@ -161,7 +166,11 @@ async fn whatever_is_allowed_to_be_said_is_understood() {
             Ruling::Messages(vec![user(), called, result]),
         ),
         (Hook::BeforeTool, r#"{"action":"allow"}"#, Ruling::Allow),
-        (Hook::BeforeTool, r#"{"action":"change","parameters":{"to":"bob"}}"#, Ruling::Parameters(parameters)),
+        (
+            Hook::BeforeTool,
+            r#"{"action":"change","parameters":{"to":"bob"}}"#,
+            Ruling::Parameters(parameters),
+        ),
         (Hook::BeforeTool, r#"{"action":"deny"}"#, Ruling::Refuse(None)),
         (Hook::BeforeTool, r#"{"action":"deny","reason":"no"}"#, Ruling::Refuse(Some("no".to_owned()))),
         (Hook::BeforeSay, r#"{"action":"allow"}"#, Ruling::Allow),
@@ -190,7 +199,10 @@ async fn whatever_else_is_said_makes_no_sense_and_is_not_repeated() {
         (Hook::BeforeModel, r#"{"action":"add","messages":"canary"}"#),
         (Hook::BeforeModel, r#"{"action":"add","messages":[{"role":"canary","content":"x"}]}"#),
         (Hook::BeforeModel, r#"{"action":"add","messages":[{"role":"user","content":"x","name":"canary"}]}"#),
-        (Hook::BeforeModel, r#"{"action":"add","messages":[{"role":"tool","tool_call_id":"canary","content":"x"}]}"#),
+        (
+            Hook::BeforeModel,
+            r#"{"action":"add","messages":[{"role":"tool","tool_call_id":"canary","content":"x"}]}"#,
+        ),
         (Hook::BeforeModel, r#"{"action":"replace","messages":[]}"#),
         (
             Hook::BeforeModel,
@@ -201,7 +213,10 @@ async fn whatever_else_is_said_makes_no_sense_and_is_not_repeated() {
         match answered(hook, 200, answer).await {
             Err(trouble @ Trouble::Malformed(_)) => {
                 let told = trouble.to_string();
-                assert!(told.starts_with("its answer makes no sense: ") && !told.contains("canary"), "{told}");
+                assert!(
+                    told.starts_with("its answer makes no sense: ") && !told.contains("canary"),
+                    "{told}"
+                );
             }
             other => panic!("{answer}: {other:?}"),
         }
@@ -210,8 +225,10 @@ async fn whatever_else_is_said_makes_no_sense_and_is_not_repeated() {
 
 #[tokio::test]
 async fn a_hook_that_fails_is_away_and_nothing_secret_is_told_of_it() {
-    for (status, told) in [(500, "it answered 500 Internal Server Error"), (404, "it answered 404 Not Found")] {
-        let trouble = answered(Hook::BeforeSay, status, r#"{"action":"allow"}"#).await.expect_err("it failed");
+    for (status, told) in [(500, "it answered 500 Internal Server Error"), (404, "it answered 404 Not Found")]
+    {
+        let trouble =
+            answered(Hook::BeforeSay, status, r#"{"action":"allow"}"#).await.expect_err("it failed");
         assert_eq!(trouble.to_string(), told);
     }
     let long = format!(r#"{{"action":"replace","text":"{}"}}"#, "x".repeat(MOST_OTHER_BYTES));
@@ -225,7 +242,36 @@ async fn a_hook_that_fails_is_away_and_nothing_secret_is_told_of_it() {
     let told = trouble.to_string();
     assert!(told.starts_with("the service cannot be reached: ") && !told.contains("t0ken"), "{told}");
     assert_eq!(away.ask("room", question(sentence())).await, None);
-    assert_eq!(away.ask("room", question(Matter::Prompt(Prompt { messages: Vec::new(), tools: Vec::new(), thinking: false }))).await, None);
+    assert_eq!(
+        away.ask(
+            "room",
+            question(Matter::Prompt(Prompt { messages: Vec::new(), tools: Vec::new(), thinking: false }))
+        )
+        .await,
+        None
+    );
+}
+
+/// As a server does that closes an idle connection while the question is on its way.
+#[tokio::test]
+async fn a_connection_that_breaks_before_an_answer_is_tried_once_more() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}/hook", listener.local_addr().expect("an address"));
+    let serving = tokio::spawn(async move {
+        let (mut first, _) = listener.accept().await.expect("a connection");
+        first.read_u8().await.expect("the question comes");
+        drop(first);
+        let (mut second, _) = listener.accept().await.expect("another connection");
+        second.read_u8().await.expect("the question comes again");
+        let answer = "HTTP/1.1 200 OK\r\ncontent-length: 18\r\n\r\n{\"action\":\"allow\"}";
+        second.write_all(answer.as_bytes()).await.expect("it is taken");
+        // Until the other side has read it.
+        let _ = second.read_to_end(&mut Vec::new()).await;
+    });
+    let hooks = hooks(Hook::BeforeSay, &url, &["127.0.0.1"]);
+    assert_eq!(hooks.ask("room", question(sentence())).await, Some(Ruling::Allow));
+    drop(hooks);
+    serving.await.expect("no panic there");
 }
 
 #[tokio::test]
@@ -241,12 +287,17 @@ async fn a_hook_that_says_nothing_is_late() {
 fn a_hook_on_a_private_address_must_be_listed() {
     let targets = Targets::new([], crate::tls::client_config()).listed_in("hooks.allow_hosts");
     let url = Url::parse("http://127.0.0.1:9/").expect("a URL");
-    let definition =
-        Definition { hook: Hook::BeforeTool, url, secret: SECRET.as_bytes().to_vec(), headers: HeaderMap::new() };
+    let definition = Definition {
+        hook: Hook::BeforeTool,
+        url,
+        secret: SECRET.as_bytes().to_vec(),
+        headers: HeaderMap::new(),
+    };
     let refused = HttpHooks::new(vec![definition], &targets).err().expect("it is refused").to_string();
     assert!(
-        refused.starts_with("hooks.before_tool cannot be used: 127.0.0.1 is at 127.0.0.1, which is no public address")
-            && refused.ends_with("list \"127.0.0.1\" in hooks.allow_hosts"),
+        refused.starts_with(
+            "hooks.before_tool cannot be used: 127.0.0.1 is at 127.0.0.1, which is no public address"
+        ) && refused.ends_with("list \"127.0.0.1\" in hooks.allow_hosts"),
         "{refused}"
     );
 }

@@ -10,8 +10,8 @@ use futures_util::{FutureExt, StreamExt};
 use serde_json::{Map, Value, json};
 use sotto_core::engine::event::{AgentState, Recipients, ToolOutcome};
 use sotto_core::engine::hook::{self, Question, Ruling, WhenAway};
-use sotto_core::engine::record::{History, Page, Record};
 use sotto_core::engine::policy::Taint;
+use sotto_core::engine::record::{History, Page, Record};
 use sotto_core::model::{Chunk, Failure, Finish, Prompt, ToolCall, ToolSpec};
 use sotto_core::tool::Tool;
 use sotto_core::wire::body::{Body, UserMessage};
@@ -171,7 +171,8 @@ impl Bench {
         let (tools, hooks) = (Arc::new(Broken), Arc::new(Broken));
         let ports = Ports { model, tools, hooks, metrics: Arc::clone(&metrics) };
         let conversation = "room".to_owned();
-        let settings = Settings { conversation, tools: Broken.offered(), hooks: asked, ..Settings::default() };
+        let settings =
+            Settings { conversation, tools: Broken.offered(), hooks: asked, ..Settings::default() };
         let options = Options {
             settings,
             limits: Limits::default(),

@@ -45,9 +45,7 @@ pub struct Targets {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TargetError {
     /// It is where tools must not get.
-    #[error(
-        "{host} is at {address}, which is no public address; if that is meant, list {host:?} in {list}"
-    )]
+    #[error("{host} is at {address}, which is no public address; if that is meant, list {host:?} in {list}")]
     NotPublic {
         /// The host.
         host: String,

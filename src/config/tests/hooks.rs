@@ -25,7 +25,10 @@ fn a_hook_is_read_and_its_secrets_are_hidden() {
     assert_eq!(hook.brings, Taint { untrusted: true, private: false });
     assert_eq!(hook.secret.expose(), "s3cret-s3cret-s3cret");
     for hidden in ["s3cret-s3cret-s3cret", "abcdefgh"] {
-        assert!(config.secrets().any(|secret| secret == hidden), "{hidden} is masked where the model says it");
+        assert!(
+            config.secrets().any(|secret| secret == hidden),
+            "{hidden} is masked where the model says it"
+        );
         assert!(!format!("{config:?}").contains(hidden), "{hidden} is never shown");
     }
     let usual = good(&format!("[hooks.before_say]\n{GOOD}"), &[]).hooks.before_say.expect("it is configured");

@@ -25,7 +25,8 @@ const AT_ONCE: usize = 8;
 /// Between what the model says before a tool and after it.
 const BREAK: &str = "\n\n";
 
-const NOT_CHECKED: &str = "This could not be answered: what checks the questions is away. Send it again later.";
+const NOT_CHECKED: &str =
+    "This could not be answered: what checks the questions is away. Send it again later.";
 const HELD_BACK: &str = "Parts of this answer were held back: what checks the answers is away.";
 const DENIED: &str = "The rules of this agent do not allow this call. It was not run. Go on without it.";
 const TOOL_NOT_CHECKED: &str =
@@ -128,7 +129,9 @@ impl Engine {
     /// A hook has spoken, or could not be asked.
     pub(super) fn ruled(&mut self, id: QuestionId, ruling: Option<Ruling>) {
         let is_it = |asked: Asked| asked.id == id;
-        let waits = |turn: &mut Turn| turn.judging.open().any(is_it) || turn.runs.iter().any(|run| run.question() == Some(id));
+        let waits = |turn: &mut Turn| {
+            turn.judging.open().any(is_it) || turn.runs.iter().any(|run| run.question() == Some(id))
+        };
         let Some(mut turn) = self.turn.take_if(waits) else {
             self.count(Count::Stale);
             return;
@@ -307,7 +310,8 @@ impl Engine {
 
     fn rule_sentence(&mut self, turn: &mut Turn, id: QuestionId, ruling: Result<Ruling, Ruled>) {
         let Some(terms) = self.settings.hooks.before_say else { return };
-        let is_it = |sentence: &&mut Sentence| matches!(sentence.stage, Judgement::Asked(asked) if asked.id == id);
+        let is_it =
+            |sentence: &&mut Sentence| matches!(sentence.stage, Judgement::Asked(asked) if asked.id == id);
         let Some(sentence) = turn.judging.sentences.iter_mut().find(is_it) else { return };
         let (said, how) = match ruling {
             Ok(Ruling::Allow) => (true, Ruled::Allowed),

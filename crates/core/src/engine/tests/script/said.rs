@@ -4,7 +4,7 @@ use super::Player;
 use super::words::number;
 use crate::engine::event::{Input, RequestId};
 use crate::engine::hook::Ruling;
-use crate::model::{Message, Chunk, Failure, Finish, ToolCall, Usage};
+use crate::model::{Chunk, Failure, Finish, Message, ToolCall, Usage};
 use crate::wire::body::{
     Acknowledgement, AudioChunk, Body, Commentary, Configuration, ControlStop, ControlVariation, OfferedTool,
     StartAnswer, StopType, ToolConsent, ToolUseResult, UserMessage, VariationMode,

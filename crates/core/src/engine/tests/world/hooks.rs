@@ -110,7 +110,8 @@ impl World {
     /// A tool is run, here or at a client.
     pub(super) fn look_at_judged_use(&mut self, name: &str, arguments: &Map<String, Value>) {
         if self.judges.hooks.before_tool.is_some() {
-            let judged = |(tool, parameters): &(String, Map<String, Value>)| tool == name && parameters == arguments;
+            let judged =
+                |(tool, parameters): &(String, Map<String, Value>)| tool == name && parameters == arguments;
             assert!(self.judges.runnable.iter().any(judged), "{name} {arguments:?} was not judged");
         }
     }
