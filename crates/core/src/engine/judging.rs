@@ -11,6 +11,7 @@
 
 use super::event::{AgentState, Count, Output, RunId, TurnEnd};
 use super::hook::{Hook, Matter, Question, QuestionId, Ruled, Ruling, Terms, WhenAway};
+use super::people::Audience;
 use super::tool_loop::{Run, Stage};
 use super::tool_text::replayable;
 use super::turn::{Next, Turn};
@@ -18,6 +19,7 @@ use super::{Complaint, Engine};
 use crate::model::untrusted::neutralise;
 use crate::model::{Message, Prompt};
 use crate::time::Time;
+use crate::wire::body;
 use std::collections::VecDeque;
 
 /// How many sentences of an answer are judged at once.
@@ -256,6 +258,15 @@ impl Engine {
         turn.runs.insert(place, run);
     }
 
+    /// A call is not run, by the word of a hook: the room sees what was wanted, and that it was not done.
+    pub(super) fn refuse_run(&mut self, turn: &Turn, run: &mut Run, message: &str) {
+        let message = self.settings.secrets.hide(message).into_owned();
+        let request = self.tool_use_request(&turn.work.message_id, run, body::Execution::Server);
+        self.send(Audience::Tools, request);
+        run.fail("cancelled", message.clone());
+        self.show_result(run.request.clone(), Err(("cancelled", message)), None);
+    }
+
     /// The time for a word about a call is over.
     pub(super) fn give_up_question(&mut self, turn: &mut Turn, id: RunId) {
         let asked = turn.runs.iter().find(|run| run.id == id).and_then(Run::question);
@@ -266,7 +277,7 @@ impl Engine {
     /// The model speaks on: what it says is judged before anyone hears it.
     pub(super) fn have_judged(&mut self, turn: &mut Turn, delta: &str) {
         for sentence in turn.speaking.split(delta) {
-            put_in_line(&mut turn.judging, sentence);
+            put_in_line(&mut turn.judging, &sentence);
         }
         self.ask_about_sentences(turn);
     }
@@ -277,7 +288,7 @@ impl Engine {
             return next;
         }
         if let Some(rest) = turn.speaking.split_rest() {
-            put_in_line(&mut turn.judging, rest);
+            put_in_line(&mut turn.judging, &rest);
         }
         turn.judging.paragraph = matches!(next, Next::UseTools);
         if turn.judging.sentences.is_empty() {
@@ -384,7 +395,7 @@ fn why_away(ruling: &Result<Ruling, Ruled>) -> Ruled {
     }
 }
 
-fn put_in_line(judging: &mut Judging, sentence: String) {
+fn put_in_line(judging: &mut Judging, sentence: &str) {
     let text = sentence.trim();
     let gap = if std::mem::take(&mut judging.paragraph) {
         BREAK.to_owned()

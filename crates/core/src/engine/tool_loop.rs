@@ -128,7 +128,28 @@ impl Run {
         moments.into_iter().flatten().min().filter(|_| !self.is_over())
     }
 
-    fn fail(&mut self, word: &'static str, message: String) {
+    /// Its tool, if it fits it; else what is wrong with the call, for the model.
+    fn fit(&self, available: &[Available]) -> Result<Available, Misfit> {
+        let Some(called) = available.iter().find(|one| one.tool.spec.name == self.call.name) else {
+            let names: Vec<&str> = available.iter().map(|one| one.tool.spec.name.as_str()).collect();
+            let fault = format!("There is no such tool. There are: {}", names.join(", "));
+            return Err(Misfit { word: "unknown_tool", fault, remedy: "" });
+        };
+        let (fault, remedy) = match &self.call.arguments {
+            Err(_) => ("The arguments are not a JSON object.".to_owned(), " Call the tool again with one."),
+            Ok(arguments) => {
+                let arguments = Value::Object(arguments.clone());
+                let faults = schema::faults(&called.tool.spec.parameters, &arguments);
+                if faults.is_empty() {
+                    return Ok(called.clone());
+                }
+                (format!("{}.", faults.join("; ")), " Correct this and call it again.")
+            }
+        };
+        Err(Misfit { word: "invalid_parameters", fault, remedy })
+    }
+
+    pub(super) fn fail(&mut self, word: &'static str, message: String) {
         self.stage = Stage::Over(for_the_model(Err((word, message)), None));
     }
 
@@ -179,7 +200,7 @@ impl Engine {
 
     /// A call that fits its tool is judged by the hook, where there is one, and by the agent's own rules.
     fn start_run(&mut self, turn: &mut Turn, run: &mut Run) {
-        match self.fit(&self.available(turn), run) {
+        match run.fit(&self.available(turn)) {
             Ok(called) => run.called = Some(called),
             Err(Misfit { word, fault, remedy }) => {
                 let advice = match word {
@@ -195,32 +216,11 @@ impl Engine {
         }
     }
 
-    /// The tool of a call that fits it; else what is wrong with the call, for the model.
-    fn fit(&self, available: &[Available], run: &Run) -> Result<Available, Misfit> {
-        let Some(called) = available.iter().find(|one| one.tool.spec.name == run.call.name) else {
-            let names: Vec<&str> = available.iter().map(|one| one.tool.spec.name.as_str()).collect();
-            let fault = format!("There is no such tool. There are: {}", names.join(", "));
-            return Err(Misfit { word: "unknown_tool", fault, remedy: "" });
-        };
-        let (fault, remedy) = match &run.call.arguments {
-            Err(_) => ("The arguments are not a JSON object.".to_owned(), " Call the tool again with one."),
-            Ok(arguments) => {
-                let arguments = Value::Object(arguments.clone());
-                let faults = schema::faults(&called.tool.spec.parameters, &arguments);
-                if faults.is_empty() {
-                    return Ok(called.clone());
-                }
-                (format!("{}.", faults.join("; ")), " Correct this and call it again.")
-            }
-        };
-        Err(Misfit { word: "invalid_parameters", fault, remedy })
-    }
-
     /// Judges a call by the agent's own rules, and runs it or asks for it or does not. `changed`: a hook has changed it, which the
     /// model cannot correct.
     pub(super) fn permit(&mut self, turn: &mut Turn, run: &mut Run, changed: bool) {
         let available = self.available(turn);
-        let called = match self.fit(&available, run) {
+        let called = match run.fit(&available) {
             Ok(called) => called,
             Err(Misfit { fault, .. }) if changed => {
                 let message = format!(
@@ -241,15 +241,6 @@ impl Engine {
             }
             Verdict::Refuse(reason) => run.fail("cancelled", format!("It was not run. {reason}")),
         }
-    }
-
-    /// A call is not run, by the word of a hook: the room sees what was wanted, and that it was not done.
-    pub(super) fn refuse_run(&mut self, turn: &Turn, run: &mut Run, message: &str) {
-        let message = self.settings.secrets.hide(message).into_owned();
-        let request = self.tool_use_request(&turn.work.message_id, run, body::Execution::Server);
-        self.send(Audience::Tools, request);
-        run.fail("cancelled", message.clone());
-        self.show_result(run.request.clone(), Err(("cancelled", message)), None);
     }
 
     /// Runs a tool that may be run: here, or by handing it to the client of the one who asked.
@@ -443,7 +434,7 @@ impl Engine {
     }
 
     /// Shows a result to the room; to the client that runs the tool in any case, so that it knows when that is over.
-    fn show_result(&mut self, request_id: String, outcome: Outcome, client: Option<&str>) {
+    pub(super) fn show_result(&mut self, request_id: String, outcome: Outcome, client: Option<&str>) {
         let (result, error) = match outcome {
             Ok(value) => (Some(for_the_room(value)), None),
             Err(error) => (None, Some(error)),
