@@ -35,7 +35,7 @@ enum BeforeSay {
     Block {},
 }
 
-/// A message, as OpenAI's API has it.
+/// A message, as endpoints read it.
 #[derive(Deserialize)]
 #[serde(tag = "role", rename_all = "lowercase", deny_unknown_fields)]
 enum Written {

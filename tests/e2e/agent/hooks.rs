@@ -282,7 +282,7 @@ pub(crate) async fn killed_while_a_hook_is_asked_nothing_unjudged_is_said() {
     assert_eq!(models.len(), 2);
     assert_eq!(models[0], models[1], "the same question has the same id");
     let mut says = ids("before_say");
-    says.sort_by_key(|id| id.to_string());
+    says.sort_by_key(ToString::to_string);
     assert_eq!(says.len(), 6);
     assert!(says.chunks(2).all(|pair| pair[0] == pair[1]), "{says:?}");
 }
