@@ -101,6 +101,7 @@ fn main() -> ExitCode {
             agent::a_hook_refuses_what_another_secret_has_signed,
             agent::hooks_that_are_away_and_closed_let_nothing_pass,
             agent::hooks_that_are_away_and_open_are_as_if_there_were_none,
+            agent::what_a_hook_has_changed_needs_leave_as_it_was_changed,
             agent::a_stop_does_not_wait_for_a_hook,
             agent::killed_while_a_hook_is_asked_nothing_unjudged_is_said,
             agent::large_envelopes_travel_whole_both_ways,

@@ -7,7 +7,7 @@ use super::durable::new_store;
 use super::tools::{Door, calls, configured, result_told};
 use super::{SOTTO, dialogue, messages, start_agent, told, unfinished};
 use serde_json::{Value, json};
-use sotto_core::wire::body::Body;
+use sotto_core::wire::body::{Body, ToolConsent};
 use sotto_harness::{
     agent,
     endpoint::{Endpoint, Reply, Request},
@@ -168,7 +168,7 @@ pub(crate) async fn hooks_that_are_away_and_closed_let_nothing_pass() {
     let config = hooks(
         &["before_model", "before_tool", "before_say"],
         &away.url(),
-        "when_away = \"closed\"\ntimeout = 0.5",
+        "when_away = \"closed\"\ntimeout = 2",
     ) + &format!("[tools]\nallow_hosts = [\"127.0.0.1\"]\n{}", door.tool(""));
     let (scene, _directory) = configured(&config, &[("SIGN", SECRET)]).await;
     let mut anna = scene.user("anna").await;
@@ -208,7 +208,7 @@ pub(crate) async fn hooks_that_are_away_and_open_are_as_if_there_were_none() {
     let config = hooks(
         &["before_model", "before_tool", "before_say"],
         &away.url(),
-        "when_away = \"open\"\ntimeout = 0.5",
+        "when_away = \"open\"\ntimeout = 2",
     ) + &format!("[tools]\nallow_hosts = [\"127.0.0.1\"]\n{}", door.tool(""));
     let (scene, _directory) = configured(&config, &[("SIGN", SECRET)]).await;
     let mut anna = scene.user("anna").await;
@@ -221,6 +221,38 @@ pub(crate) async fn hooks_that_are_away_and_open_are_as_if_there_were_none() {
     scene.model.reply(Reply::text("It is open."));
     assert_eq!(anna.asks("Open it.").await, "It is open.");
     assert_eq!(door.asked(), [json!({"door": "front"})]);
+}
+
+/// What a hook makes of a call is judged like any other: somebody is asked, and sees exactly what would be run.
+pub(crate) async fn what_a_hook_has_changed_needs_leave_as_it_was_changed() {
+    let changing =
+        scripted(|_| Reply::status(200, r#"{"action": "change", "parameters": {"door": "garden"}}"#)).await;
+    let door = Door::build().await;
+    let config = hooks(&["before_tool"], &changing.url(), "when_away = \"closed\"\ntimeout = 30")
+        + &format!("[tools]\nallow_hosts = [\"127.0.0.1\"]\n{}", door.tool("confirm = true"));
+    let (scene, _directory) = configured(&config, &[("SIGN", SECRET)]).await;
+    let mut anna = scene.user("anna").await;
+    anna.can(&["streaming", "tool_consent"]).await;
+    scene.model.reply(calls("open_door", json!({"door": "front"})));
+    scene.model.reply(Reply::text("It is open."));
+    anna.says("Open it.").await;
+    let asked = anna.until(|body| matches!(body, Body::ToolConsentRequest(_))).await;
+    let Some(Body::ToolConsentRequest(request)) = asked.last().map(|last| &last.body) else {
+        panic!("awaited it just now")
+    };
+    assert_eq!(json!(request.parameters), json!({"door": "garden"}));
+    assert_eq!(door.asked(), Vec::<Value>::new(), "nothing runs before it is allowed");
+    let (request_id, conversation_id) = (request.request_id.clone(), String::new());
+    anna.sends(Body::ToolConsent(ToolConsent { request_id, conversation_id, allow: true })).await;
+    let expected = [
+        "ack 3",
+        "tool open_door {\"door\":\"garden\"}",
+        "result {\"door\":\"open\"}",
+        "start",
+        "1: It is open. (final)",
+    ];
+    assert_eq!(anna.hears_to_the_end().await, expected);
+    assert_eq!(door.asked(), [json!({"door": "garden"})]);
 }
 
 /// Nobody waits for a hook that has not answered: what it was asked is not said, and its connection is closed.
