@@ -1,13 +1,15 @@
 //! The composition root: from a validated configuration to an agent in a room. The only file that names concrete
-//! adapters (with `app/model.rs` and `app/tools.rs`); it decides nothing about conversations.
+//! adapters (with those in `app/`); it decides nothing about conversations.
 
+mod hooks;
 mod model;
 mod tools;
 
 use crate::config::{self, Config, ConfigError};
+use crate::hooks::HttpHooks;
 use crate::http::{self, Health};
 use crate::model::{Demo, OpenAi, SetupError};
-use crate::ports::{Journal, Model, StoreError, Tools};
+use crate::ports::{Hooks, Journal, Model, StoreError, Tools};
 use crate::room::{self, Access, ByteBudget, Counts, JoinError, JoinOptions, Pace, StreamLimits};
 use crate::session::{self, End, Options, Ports};
 use crate::store::{self, Archive};
@@ -41,6 +43,7 @@ pub struct App {
     config: Config,
     model: Arc<dyn Model>,
     toolbox: Toolbox,
+    hooks: Arc<HttpHooks>,
     metrics: Arc<Metrics>,
     /// Opened when it is first needed.
     store: OnceCell<Arc<dyn Archive>>,
@@ -64,6 +67,9 @@ pub enum AppError {
     /// A tool cannot be used.
     #[error(transparent)]
     Tool(#[from] Unusable),
+    /// A hook cannot be used.
+    #[error(transparent)]
+    Hook(#[from] crate::hooks::Unusable),
     /// The room could not be joined.
     #[error(transparent)]
     Join(#[from] JoinError),
@@ -96,6 +102,7 @@ impl App {
             of_rooms.all()
         });
         let toolbox = tools::toolbox(&config.tools)?;
+        let hooks = Arc::new(hooks::http(&config.hooks)?);
         let metrics = Arc::new(metrics);
         let budget = ByteBudget::new(INCOMING_BYTES);
         let health = watch::channel(Health::Connecting).0;
@@ -103,6 +110,7 @@ impl App {
             config,
             model,
             toolbox,
+            hooks,
             metrics,
             store: OnceCell::new(),
             endpoints,
@@ -131,6 +139,11 @@ impl App {
     /// The tools, as configured.
     pub fn toolbox(&self) -> &Toolbox {
         &self.toolbox
+    }
+
+    /// The hooks, as configured.
+    pub fn hooks(&self) -> &HttpHooks {
+        &self.hooks
     }
 
     /// Serves health and metrics, if the configuration wants it, until the server is dropped.
@@ -271,7 +284,9 @@ impl App {
         let watching = tokio::spawn(follow(self.health.clone(), joined.connected.clone(), shutdown.clone()));
         tools.settled(TOOLS_START).await;
         let options = self.session(room, &tools);
-        let ports = Ports { model: Arc::clone(&self.model), tools, metrics: Arc::clone(&self.metrics) };
+        let (model, metrics) = (Arc::clone(&self.model), Arc::clone(&self.metrics));
+        let hooks: Arc<dyn Hooks> = Arc::clone(&self.hooks) as _;
+        let ports = Ports { model, tools, hooks, metrics };
         let session = session::run(joined, journal, options, ports, shutdown);
         let end = Box::pin(session).await;
         watching.abort();
@@ -325,6 +340,7 @@ impl App {
             client_tools: tools.client_tools,
             consent_timeout: tools.consent_timeout,
             policy: tools.policy,
+            hooks: hooks::terms(&self.config.hooks),
             max_tool_rounds: tools.max_rounds,
             tool_timeout: tools.timeout,
             limits: settings::Limits {

@@ -21,9 +21,9 @@ mod value;
 
 pub use error::ConfigError;
 pub use sections::{
-    Agent, Budget, BuiltinTool, Endpoint, Http, HttpTool, Interruption, KeptReasoning, Limits, LiveKit,
-    LogFormat, McpReach, McpServer, Model, Reasoning, Room, Store, StoreUrl, Switch, Telemetry, Thinking,
-    ToolTerms, Tools, Visibility,
+    Agent, Budget, BuiltinTool, Endpoint, Hook, Hooks, Http, HttpTool, Interruption, KeptReasoning, Limits,
+    LiveKit, LogFormat, McpReach, McpServer, Model, Reasoning, Room, Store, StoreUrl, Switch, Telemetry,
+    Thinking, ToolTerms, Tools, Visibility,
 };
 pub use source::Environment;
 pub use text::{Extra, Secret, Text};
@@ -51,6 +51,8 @@ pub struct Config {
     pub reasoning: Reasoning,
     /// The tools.
     pub tools: Tools,
+    /// The developer's own logic.
+    pub hooks: Hooks,
     /// What one participant may send.
     pub limits: Limits,
     /// What a turn and a conversation may cost.
@@ -94,6 +96,7 @@ impl Config {
             model: reader.section("model", Model::read),
             reasoning: reader.section("reasoning", Reasoning::read),
             tools: reader.section("tools", Tools::read),
+            hooks: reader.section("hooks", Hooks::read),
             limits: reader.section("limits", Limits::read),
             budget: reader.section("budget", Budget::read),
             store: reader.section("store", Store::read),

@@ -12,6 +12,7 @@
 //! | [`room`] | the room, over `livekit`: packets, streams, chat, transcripts, the agent's state |
 //! | [`model`] | language models: OpenAI-compatible endpoints, and the built-in demo |
 //! | [`tools`] | what the agent can do for the model: built in, HTTP services, MCP servers |
+//! | [`hooks`] | the developer's own logic, asked over HTTP |
 //! | [`store`] | where conversations are kept |
 //! | [`http`] | health and metrics for whoever watches the process |
 //! | [`telemetry`] | what is written to the log and what is counted |
@@ -20,8 +21,8 @@
 //! | [`tls`] | whom we trust on encrypted connections, and whose cryptography does the work |
 //!
 //! Dependencies point downwards: `cli` uses `app`, `app` uses the others; `session` knows the ports alone; the adapters
-//! (`room`, `model`, `tools`, `store`) implement ports and know neither each other nor the session. `client` is no part of the agent; it borrows the
-//! reading of streams from `room`.
+//! (`room`, `model`, `tools`, `hooks`, `store`) implement ports and know neither each other nor the session, but that `hooks` borrow from `tools`
+//! the rule which hosts may be reached. `client` is no part of the agent; it borrows the reading of streams from `room`.
 
 mod address;
 pub mod app;
@@ -29,6 +30,7 @@ pub mod cli;
 pub mod client;
 pub mod config;
 mod hash;
+pub mod hooks;
 pub mod http;
 pub mod model;
 pub mod ports;

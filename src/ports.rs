@@ -5,6 +5,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use serde_json::{Map, Value};
 use sotto_core::engine::event::{AgentState, Participant, Recipients, ToolOutcome, Transcript};
+use sotto_core::engine::hook::{Question, Ruling};
 use sotto_core::engine::record::{History, Page, Record};
 use sotto_core::model::{Chunk, Failure, Prompt};
 use sotto_core::tool::Tool;
@@ -134,6 +135,12 @@ pub trait Tools: Send + Sync {
 
 /// Is told how far a run is, in words for people, as often as the tool likes.
 pub type Progress = Arc<dyn Fn(String) + Send + Sync>;
+
+/// The developer's own logic.
+pub trait Hooks: Send + Sync {
+    /// Asks one; `None` where it says nothing that makes sense, which whoever runs the agent is told. Dropping the future cancels it.
+    fn ask(&self, conversation: &str, question: Question) -> BoxFuture<'static, Option<Ruling>>;
+}
 
 /// Where conversations are kept.
 pub trait Store: Send + Sync {

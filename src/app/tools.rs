@@ -81,11 +81,11 @@ fn terms(terms: &ToolTerms) -> Terms {
     }
 }
 
-fn url(text: &Text) -> Url {
+pub(super) fn url(text: &Text) -> Url {
     Url::parse(text.trim()).expect("the configuration has checked it")
 }
 
-fn headers(headers: &BTreeMap<String, Secret>) -> HeaderMap {
+pub(super) fn headers(headers: &BTreeMap<String, Secret>) -> HeaderMap {
     let header = |(name, value): (&String, &Secret)| {
         let name = HeaderName::from_bytes(name.as_bytes()).expect("the configuration has checked it");
         let mut value = HeaderValue::from_str(value.expose()).expect("the configuration has checked it");

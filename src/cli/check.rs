@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use sotto_core::model::request::Switch;
 use sotto_core::model::style::{Field, Style};
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// How long the server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Try everything that is configured, and say what to do where it does not work.
 ///
 /// Joins LiveKit for a moment (in a room of its own, hidden), and asks the model something tiny: does it stream, does it
-/// think, and how, does it call tools. Starts the MCP servers. The exit code is 0 if all is well.
+/// think, and how, does it call tools. Starts the MCP servers, and asks the hooks about something made up. The exit code is 0 if all is well.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
     /// Print one JSON object instead
@@ -50,6 +50,7 @@ pub async fn run(arguments: Arguments, config: Config) -> anyhow::Result<()> {
     findings.extend(model(&app).await);
     findings.push(store(&app).await);
     findings.extend(tools(&app).await);
+    findings.extend(hooks(&app).await);
     print(&findings, arguments.json);
     let bad = findings.iter().filter(|finding| !finding.good).count();
     if bad > 0 {
@@ -119,6 +120,20 @@ async fn tools(app: &App) -> Vec<Finding> {
             };
         let details = json!({ "tools": offers.len(), "approved": approved });
         findings.push(Finding { what: format!("MCP server {}", server.name()), good, text, details });
+    }
+    findings
+}
+
+async fn hooks(app: &App) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for hook in app.hooks().configured() {
+        let asked = Instant::now();
+        let answered = app.hooks().check(hook, PATIENCE).await;
+        let (good, text) = match answered {
+            Ok(_) => (true, format!("answers within {} ms", asked.elapsed().as_millis().max(1))),
+            Err(trouble) => (false, trouble.to_string()),
+        };
+        findings.push(Finding { what: format!("hook {}", hook.name()), good, text, details: Value::Null });
     }
     findings
 }

@@ -301,6 +301,22 @@ impl Section<'_, '_> {
         tables
     }
 
+    /// Reads a table, `[section.key]`, like a section, from the file alone; nothing where it is not there.
+    pub(super) fn table<T>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(&mut Section<'_, '_>) -> T,
+    ) -> Option<T> {
+        let given = self.take_from_file(key).filter(|given| !given.is_blank())?;
+        let name = format!("{}.{key}", self.name);
+        let Raw::Table(entries) = given.raw else {
+            let problem = format!("{name} must be a table; write [{name}] and its keys in the lines below");
+            self.reader.problems.push(format!("{}: {problem}", given.origin));
+            return None;
+        };
+        Some(self.reader.table(&name, Some(&given.origin), entries, read))
+    }
+
     /// Where the file lies that has this table of a list.
     pub(super) fn directory(&self) -> &Path {
         self.item.map_or(Path::new(""), Origin::directory)

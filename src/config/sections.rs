@@ -1,10 +1,12 @@
 //! The sections of the configuration, typed. The default of each key stands beside its name; `config/sotto.toml` says
 //! the same to people, and a test keeps the two alike.
 
+mod hooks;
 mod model;
 mod store;
 mod tools;
 
+pub use hooks::{Hook, Hooks};
 pub use model::{Endpoint, Model, Switch, Thinking};
 pub use store::{KeptReasoning, Store, StoreUrl};
 pub use tools::{BuiltinTool, HttpTool, McpReach, McpServer, ToolTerms, Tools};

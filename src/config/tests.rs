@@ -1,5 +1,6 @@
 //! Configuration as its users meet it: files and variables in, values or messages out.
 
+mod hooks;
 mod secrets;
 mod the_store;
 mod tools;
@@ -84,6 +85,9 @@ mod the_shipped_file {
                     "SOTTO_MODEL_FALLBACK",
                     "SOTTO_TOOLS_MCP",
                     "SOTTO_TOOLS_HTTP",
+                    "SOTTO_HOOKS_BEFORE_MODEL",
+                    "SOTTO_HOOKS_BEFORE_TOOL",
+                    "SOTTO_HOOKS_BEFORE_SAY",
                 ]
                 .map(str::to_owned),
             )
@@ -101,13 +105,20 @@ mod the_shipped_file {
             .collect();
         let config = good(
             &format!("[model]\nurl = 'http://localhost:8000/v1'\nkey = 'main'\n{example}"),
-            &[("FALLBACK_KEY", "fallback"), ("WIKI_TOKEN", "of the wiki"), ("WEATHER_KEY", "of the weather")],
+            &[
+                ("FALLBACK_KEY", "fallback"),
+                ("WIKI_TOKEN", "of the wiki"),
+                ("WEATHER_KEY", "of the weather"),
+                ("HOOK_SECRET", "of-all-the-hooks"),
+            ],
         );
         let keys: Vec<_> =
             config.model.endpoints.iter().map(|e| e.key.as_ref().map(Secret::expose)).collect();
         assert_eq!(keys, [Some("main"), Some("fallback")]);
         assert_eq!(config.model.endpoints[1].name.as_str(), "qwen3-32b");
         assert_eq!((config.tools.mcp.len(), config.tools.http.len()), (2, 1));
+        let hooks = [&config.hooks.before_model, &config.hooks.before_tool, &config.hooks.before_say];
+        assert!(hooks.iter().all(|hook| hook.is_some()));
     }
 }
 

@@ -15,7 +15,7 @@ mod told;
 mod waiting;
 mod work;
 
-use crate::ports::{Journal, Model, Room, RoomCommand, RoomEvent, StoreError, Tools};
+use crate::ports::{Hooks, Journal, Model, Room, RoomCommand, RoomEvent, StoreError, Tools};
 use crate::telemetry::metrics::Metrics;
 use clock::Clock;
 use futures_util::StreamExt;
@@ -51,6 +51,8 @@ pub struct Ports {
     pub model: Arc<dyn Model>,
     /// The tools that the agent runs itself.
     pub tools: Arc<dyn Tools>,
+    /// The developer's own logic, where the settings say that there is some.
+    pub hooks: Arc<dyn Hooks>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
 }
@@ -437,7 +439,9 @@ impl Session {
             }
             Output::CancelGenerate(request) => self.work.cancel_request(request),
             Output::CancelTool(run) => self.work.cancel_run(run),
-            Output::Count { what, times } => self.ports.metrics.count(what, times),
+            Output::AskHook { question, about } => self.work.ask_hook(question, &self.room.name, about),
+            Output::CancelHook(question) => self.work.cancel_question(question),
+            Output::Count { what, times } => self.count(what, times),
             Output::TurnEnded(report) => self.report(&report),
             // Met by the caller.
             Output::Save { .. } | Output::Replay { .. } | Output::Transcript(_) => {}

@@ -9,6 +9,8 @@ use futures_util::stream::{self, BoxStream};
 use futures_util::{FutureExt, StreamExt};
 use serde_json::{Map, Value, json};
 use sotto_core::engine::event::{AgentState, Recipients, ToolOutcome};
+use sotto_core::engine::hook::{self, Question, Ruling, WhenAway};
+use sotto_core::engine::policy::Taint;
 use sotto_core::engine::record::{History, Page, Record};
 use sotto_core::model::{Chunk, Failure, Finish, Prompt, ToolCall, ToolSpec};
 use sotto_core::tool::Tool;
@@ -64,6 +66,12 @@ fn says(text: &str) -> Vec<Line> {
 
 /// A tool that panics.
 struct Broken;
+
+impl Hooks for Broken {
+    fn ask(&self, _conversation: &str, _question: Question) -> BoxFuture<'static, Option<Ruling>> {
+        panic!("a broken hook");
+    }
+}
 
 impl Tools for Broken {
     fn offered(&self) -> Vec<Tool> {
@@ -151,14 +159,20 @@ impl Bench {
     }
 
     fn with_journal(model: Arc<dyn Model>, journal: Box<dyn Journal>) -> Self {
+        Self::with_hooks(model, journal, hook::Hooks::default())
+    }
+
+    fn with_hooks(model: Arc<dyn Model>, journal: Box<dyn Journal>, asked: hook::Hooks) -> Self {
         let (events, for_session) = mpsc::channel(16);
         let (from_session, commands) = mpsc::channel(16);
         let connected = watch::channel(true).1;
         let room = Room { name: "room".to_owned(), events: for_session, commands: from_session, connected };
         let metrics = Arc::new(Metrics::default());
-        let ports = Ports { model, tools: Arc::new(Broken), metrics: Arc::clone(&metrics) };
+        let (tools, hooks) = (Arc::new(Broken), Arc::new(Broken));
+        let ports = Ports { model, tools, hooks, metrics: Arc::clone(&metrics) };
+        let conversation = "room".to_owned();
         let settings =
-            Settings { conversation: "room".to_owned(), tools: Broken.offered(), ..Settings::default() };
+            Settings { conversation, tools: Broken.offered(), hooks: asked, ..Settings::default() };
         let options = Options {
             settings,
             limits: Limits::default(),
@@ -282,6 +296,21 @@ async fn a_tool_that_panics_is_told_to_the_model() {
     };
     assert_eq!((failure.success, failure.error_code.as_deref()), (false, Some("execution_error")));
     assert_eq!(bench.answer().await, ("It is broken.".to_owned(), None));
+}
+
+#[tokio::test]
+async fn a_hook_that_panics_counts_as_away() {
+    let terms = |when_away| hook::Terms { timeout: PATIENCE, when_away, brings: Taint::default() };
+    let cases = [(WhenAway::Open, ("Hello.", None)), (WhenAway::Closed, ("", Some(503)))];
+    for (when_away, (text, error)) in cases {
+        let journal = Memory::default().open("room").await.expect("a new conversation");
+        let hooks = hook::Hooks { before_model: Some(terms(when_away)), ..hook::Hooks::default() };
+        let mut bench = Bench::with_hooks(Scripted::new([says("Hello.")]), journal, hooks);
+        bench.write("m1").await;
+        assert_eq!(bench.answer().await, (text.to_owned(), error));
+        assert_eq!(bench.metrics.panics.get(), 1);
+        assert!(bench.metrics.text().contains("{hook=\"before_model\",outcome=\"failed\"} 1"));
+    }
 }
 
 #[tokio::test]

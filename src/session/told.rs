@@ -1,10 +1,11 @@
 //! What a session tells whoever runs it: a span and figures for each turn, and what was said where that is wanted.
 
 use super::Session;
-use sotto_core::engine::event::TurnReport;
+use sotto_core::engine::event::{Count, TurnReport};
+use sotto_core::engine::hook::Ruled;
 use sotto_core::engine::record::{self, Record};
 use std::time::Duration;
-use tracing::{info, info_span};
+use tracing::{info, info_span, warn};
 
 impl Session {
     /// What was said, for those who want it in their log.
@@ -18,6 +19,15 @@ impl Session {
                 info!(conversation, message_id = message, text, "answered");
             }
             _ => {}
+        }
+    }
+
+    pub(super) fn count(&self, what: Count, times: u32) {
+        self.ports.metrics.count(what, times);
+        // Other troubles of a hook are told by whoever asked it; that its time is over only the engine knows.
+        if let Count::Hook(hook, Ruled::Late) = what {
+            let (conversation, hook) = (&self.room.name, hook.name());
+            warn!(conversation, hook, "the hook counts as away: it did not answer in time");
         }
     }
 

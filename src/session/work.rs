@@ -1,10 +1,11 @@
-//! What takes long: requests to the model and runs of tools, each a task that can be dropped at any time.
+//! What takes long: requests to the model, runs of tools and questions to hooks, each a task that can be dropped at any time.
 
 use super::Ports;
 use crate::ports::Progress;
 use futures_util::{FutureExt, StreamExt};
 use serde_json::{Map, Value};
 use sotto_core::engine::event::{Input, RequestId, RunId, ToolOutcome};
+use sotto_core::engine::hook::{Question, QuestionId};
 use sotto_core::model::{Chunk, Failure, Prompt};
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -22,11 +23,13 @@ pub(super) struct Work {
     tasks: JoinSet<()>,
     requests: BTreeMap<RequestId, AbortHandle>,
     runs: BTreeMap<RunId, AbortHandle>,
+    questions: BTreeMap<QuestionId, AbortHandle>,
 }
 
 impl Work {
     pub(super) fn new(ports: Ports, results: mpsc::Sender<Input>) -> Self {
-        Self { ports, results, tasks: JoinSet::new(), requests: BTreeMap::new(), runs: BTreeMap::new() }
+        let (requests, runs, questions) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { ports, results, tasks: JoinSet::new(), requests, runs, questions }
     }
 
     pub(super) fn generate(&mut self, request: RequestId, prompt: Prompt) {
@@ -72,6 +75,25 @@ impl Work {
         self.runs.insert(run, self.tasks.spawn(task));
     }
 
+    pub(super) fn ask_hook(&mut self, question: QuestionId, conversation: &str, about: Question) {
+        self.forget_finished();
+        let (ports, results) = (self.ports.clone(), self.results.clone());
+        let conversation = conversation.to_owned();
+        let task = async move {
+            let ruling = async { ports.hooks.ask(&conversation, about).await };
+            let ruling = AssertUnwindSafe(ruling).catch_unwind().await.unwrap_or_else(|_| {
+                ports.metrics.panics.inc();
+                None
+            });
+            let _ = results.send(Input::Ruled { question, ruling }).await;
+        };
+        self.questions.insert(question, self.tasks.spawn(task));
+    }
+
+    pub(super) fn cancel_question(&mut self, question: QuestionId) {
+        self.questions.remove(&question).inspect(AbortHandle::abort);
+    }
+
     pub(super) fn cancel_request(&mut self, request: RequestId) {
         self.requests.remove(&request).inspect(AbortHandle::abort);
     }
@@ -84,12 +106,14 @@ impl Work {
         self.tasks.abort_all();
         self.requests.clear();
         self.runs.clear();
+        self.questions.clear();
     }
 
     fn forget_finished(&mut self) {
         while self.tasks.try_join_next().is_some() {}
         self.requests.retain(|_, task| !task.is_finished());
         self.runs.retain(|_, task| !task.is_finished());
+        self.questions.retain(|_, task| !task.is_finished());
     }
 }
 

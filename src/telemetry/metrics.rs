@@ -9,6 +9,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 use sotto_core::engine::event::{Count, TurnEnd, TurnReport};
+use sotto_core::engine::hook::{Hook, Ruled};
 use std::fmt;
 use std::time::Duration;
 
@@ -16,6 +17,13 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Kind {
     kind: &'static str,
+}
+
+/// A hook and what came of asking it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct HookLabels {
+    hook: &'static str,
+    outcome: &'static str,
 }
 
 impl Kind {
@@ -61,6 +69,7 @@ pub struct Metrics {
     pub store_failures: Counter,
     turns: Family<Kind, Counter>,
     events: Family<Kind, Counter>,
+    hooks: Family<HookLabels, Counter>,
     tokens: Family<Kind, Counter>,
     steps: Counter,
     sentences: Counter,
@@ -87,6 +96,7 @@ impl Default for Metrics {
             store_failures: Counter::default(),
             turns: Family::default(),
             events: Family::default(),
+            hooks: Family::default(),
             tokens: Family::default(),
             steps: Counter::default(),
             sentences: Counter::default(),
@@ -113,6 +123,7 @@ impl Metrics {
         );
         registry.register("turns", "Turns, by how they ended", self.turns.clone());
         registry.register("events", "Packets refused, repeated or dropped, by why", self.events.clone());
+        registry.register("hooks", "Hooks asked, by what came of it", self.hooks.clone());
         registry.register("model_tokens", "Tokens, by direction", self.tokens.clone());
         registry.register("reasoning_steps", "Reasoning steps sent", self.steps.clone());
         registry.register("sentences", "Sentences sent", self.sentences.clone());
@@ -152,8 +163,20 @@ impl Metrics {
             Count::Duplicate => "duplicate",
             Count::Stale => "stale",
             Count::Forged => "forged",
+            Count::Hook(hook, how) => return self.hook(hook, how, times),
         };
         self.events.get_or_create(&Kind::of(kind)).inc_by(times.into());
+    }
+
+    fn hook(&self, hook: Hook, how: Ruled, times: u32) {
+        let outcome = match how {
+            Ruled::Allowed => "allowed",
+            Ruled::Changed => "changed",
+            Ruled::Refused => "refused",
+            Ruled::Failed => "failed",
+            Ruled::Late => "late",
+        };
+        self.hooks.get_or_create(&HookLabels { hook: hook.name(), outcome }).inc_by(times.into());
     }
 
     /// A turn is over.
@@ -212,11 +235,13 @@ mod tests {
             usage: Usage { input: 100, output: 20, ..Usage::default() },
         });
         metrics.count(Count::Malformed, 1);
+        metrics.count(Count::Hook(Hook::BeforeSay, Ruled::Late), 1);
         let text = metrics.text();
         for line in [
             "sotto_turns_total{kind=\"failed\"} 1",
             "sotto_turns_total{kind=\"answered\"} 0",
             "sotto_events_total{kind=\"malformed\"} 1",
+            "sotto_hooks_total{hook=\"before_say\",outcome=\"late\"} 1",
             "sotto_model_tokens_total{kind=\"input\"} 100",
             "sotto_reasoning_steps_total 3",
             "sotto_turn_seconds_sum 2.0",

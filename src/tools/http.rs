@@ -185,7 +185,7 @@ async fn body(mut response: Response, most: usize) -> reqwest::Result<(String, b
 }
 
 /// What went wrong, without the URL.
-fn in_words(error: &reqwest::Error) -> String {
+pub(crate) fn in_words(error: &reqwest::Error) -> String {
     let mut cause: Option<&dyn Error> = error.source();
     let mut innermost = None;
     while let Some(error) = cause {

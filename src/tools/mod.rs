@@ -28,6 +28,7 @@ mod terms;
 mod toolbox;
 
 pub use builtin::{BuiltIn, UnknownTool};
+pub(crate) use http::in_words as trouble_in_words;
 pub use http::{Definition as HttpTool, HttpTools, Unusable};
 pub use lock::{Approval, Lock, LockError};
 pub use names::problem as problem_of_name;

@@ -1,4 +1,4 @@
-//! Which hosts and addresses tools may be connected to.
+//! Which hosts and addresses tools may be connected to, and hooks.
 //!
 //! A tool's URL names its host; the tool reaches that origin and no other, on redirects as well. Addresses that are not
 //! public (this machine, private networks, link-local ones and with them the metadata services of clouds) are refused after
@@ -35,6 +35,8 @@ type Lookup = Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> 
 #[derive(Clone)]
 pub struct Targets {
     allowed: Arc<[String]>,
+    /// Where they are listed.
+    list: &'static str,
     lookup: Lookup,
     tls: ClientConfig,
 }
@@ -43,23 +45,23 @@ pub struct Targets {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TargetError {
     /// It is where tools must not get.
-    #[error(
-        "{host} is at {address}, which is no public address; if that is meant, list {host:?} in tools.allow_hosts"
-    )]
+    #[error("{host} is at {address}, which is no public address; if that is meant, list {host:?} in {list}")]
     NotPublic {
         /// The host.
         host: String,
         /// Where it is.
         address: IpAddr,
+        /// The key of the configuration that could allow it.
+        list: &'static str,
     },
     /// The tool is configured for another one.
-    #[error("{0} is not the host that this tool is configured for")]
+    #[error("{0} is not the host that is configured")]
     OtherHost(String),
     /// It has no host, or is of another kind.
     #[error("it must be an http:// or https:// URL with a host")]
     NoHost,
     /// A redirect leads away from where the tool is configured to go.
-    #[error("the service redirects to {0}, which is not where this tool is configured to go")]
+    #[error("the service redirects to {0}, which is not where it is configured to be")]
     Redirected(String),
     /// Redirects that come to no end.
     #[error("the service redirects more than {MAX_REDIRECTS} times")]
@@ -76,7 +78,13 @@ impl Targets {
     /// With these hosts allowed wherever they are, and `tls` for encrypted connections.
     pub fn new(allow_hosts: impl IntoIterator<Item = String>, tls: ClientConfig) -> Self {
         let allowed = allow_hosts.into_iter().map(|host| normal(&host)).collect();
-        Self { allowed, lookup: Arc::new(|name| system_lookup(name).boxed()), tls }
+        Self { allowed, list: "tools.allow_hosts", lookup: Arc::new(|name| system_lookup(name).boxed()), tls }
+    }
+
+    /// The same rule where the allowed hosts are listed under another key.
+    #[must_use]
+    pub fn listed_in(self, list: &'static str) -> Self {
+        Self { list, ..self }
     }
 
     /// A client for requests to this URL's origin. It refuses every other.
@@ -105,7 +113,7 @@ impl Targets {
         let host = host_of(url).ok_or(TargetError::NoHost)?;
         match ip_of(url) {
             Some(address) if !self.is_allowed(&host) && !is_public(address) => {
-                Err(TargetError::NotPublic { host, address })
+                Err(TargetError::NotPublic { host, address, list: self.list })
             }
             _ => Ok(()),
         }
@@ -137,7 +145,7 @@ impl Targets {
         }
         // One bad address among good ones is refused as well: which of them would be taken is not ours to choose.
         match addresses.iter().find(|address| !self.is_allowed(host) && !is_public(**address)) {
-            Some(&address) => Err(TargetError::NotPublic { host: asked, address }),
+            Some(&address) => Err(TargetError::NotPublic { host: asked, address, list: self.list }),
             None => Ok(addresses),
         }
     }

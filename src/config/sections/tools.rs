@@ -276,7 +276,7 @@ fn name(section: &mut Section<'_, '_>, names: &mut BTreeSet<String>) -> Option<T
     Some(name)
 }
 
-fn headers(section: &mut Section<'_, '_>) -> BTreeMap<String, Secret> {
+pub(super) fn headers(section: &mut Section<'_, '_>) -> BTreeMap<String, Secret> {
     let headers = section.in_file("headers", value::headers).unwrap_or_default();
     // What looks like a key in them is masked wherever the model repeats it.
     let words = headers.values().flat_map(|value| value.expose().split_whitespace());

@@ -137,7 +137,11 @@ fn a_listed_address_may_be_reached() {
 #[tokio::test]
 async fn a_name_is_refused_for_any_of_its_addresses_that_is_not_public() {
     let refused = targets(&[], &[&["8.8.8.8", "10.0.0.7"]]).resolve("a.example", "a.example").await;
-    let not_public = TargetError::NotPublic { host: "a.example".to_owned(), address: address("10.0.0.7") };
+    let not_public = TargetError::NotPublic {
+        host: "a.example".to_owned(),
+        address: address("10.0.0.7"),
+        list: "tools.allow_hosts",
+    };
     assert_eq!(refused, Err(not_public));
     let good = targets(&[], &[&["8.8.8.8"]]).resolve("a.example", "A.Example.").await;
     assert_eq!(good, Ok(vec![address("8.8.8.8")]));
@@ -202,7 +206,10 @@ async fn a_name_that_points_elsewhere_the_second_time_is_refused_then() {
     let client = second.client(&place).expect("a client");
     let refused = client.get(place).send().await.expect_err("it points to this machine");
     let host = "rebinding.example".to_owned();
-    assert_eq!(refusal(&refused), TargetError::NotPublic { host, address: address("127.0.0.1") });
+    assert_eq!(
+        refusal(&refused),
+        TargetError::NotPublic { host, address: address("127.0.0.1"), list: "tools.allow_hosts" }
+    );
 }
 
 #[tokio::test]

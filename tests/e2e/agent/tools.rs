@@ -17,7 +17,7 @@ use std::path::Path;
 use tempfile::TempDir;
 
 /// A room whose agent has this configuration file, and the directory that it is in.
-async fn configured(config: &str, settings: &[(&str, &str)]) -> (Scene, TempDir) {
+pub(super) async fn configured(config: &str, settings: &[(&str, &str)]) -> (Scene, TempDir) {
     let directory = tempfile::tempdir().expect("a directory");
     let file = write(directory.path(), config);
     let settings: Vec<_> =
@@ -35,7 +35,7 @@ fn write(directory: &Path, config: &str) -> String {
 const PATIENT_WITH_MANY: (&str, &str) = ("SOTTO_LIMITS_MESSAGES_BURST", "10000");
 
 /// The model wants a tool.
-fn calls(name: &str, arguments: Value) -> Reply {
+pub(super) fn calls(name: &str, arguments: Value) -> Reply {
     Reply::answer(Style::Vllm, &Answer::default().call(name, arguments))
 }
 
@@ -46,24 +46,24 @@ fn offered(request: &Request) -> Vec<String> {
 }
 
 /// What the model was told that its last call gave.
-fn result_told(request: &Request) -> String {
+pub(super) fn result_told(request: &Request) -> String {
     let mut messages = request.body["messages"].as_array().into_iter().flatten();
     let last = messages.rfind(|message| message["role"] == "tool");
     last.and_then(|message| message["content"].as_str()).unwrap_or_default().to_owned()
 }
 
 /// A door that opens over HTTP.
-struct Door(Endpoint);
+pub(super) struct Door(Endpoint);
 
 impl Door {
-    async fn build() -> Self {
+    pub(super) async fn build() -> Self {
         let endpoint = Endpoint::start().await;
         endpoint.reply_by(|_| Reply::status(200, r#"{"door":"open"}"#));
         Self(endpoint)
     }
 
     /// The tool that opens it, on these terms.
-    fn tool(&self, terms: &str) -> String {
+    pub(super) fn tool(&self, terms: &str) -> String {
         format!(
             "[[tools.http]]\nname = \"open_door\"\ndescription = \"Opens a door.\"\nurl = \"{}/door\"\neffects = []\n\
              parameters = {{ type = \"object\", properties = {{ door = {{ type = \"string\" }} }}, required = [\"door\"] }}\n\
@@ -73,7 +73,7 @@ impl Door {
     }
 
     /// With what it was asked to open, so far.
-    fn asked(&self) -> Vec<Value> {
+    pub(super) fn asked(&self) -> Vec<Value> {
         self.0.log().requests.iter().map(|request| request.body.clone()).collect()
     }
 }

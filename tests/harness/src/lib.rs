@@ -22,6 +22,7 @@ pub mod participant;
 pub mod peer;
 pub mod postgres;
 pub mod server;
+pub mod service;
 pub mod stall;
 pub mod tone;
 mod tools;

@@ -1,5 +1,6 @@
 //! All that can happen to a conversation, and all that it can want done.
 
+use super::hook::{Hook, Question, QuestionId, Ruled, Ruling};
 use crate::model::{Chunk, Failure, Prompt};
 use crate::tool::Tool;
 use crate::wire::{Envelope, Malformed};
@@ -90,6 +91,13 @@ pub enum Input {
         run: RunId,
         /// How.
         outcome: ToolOutcome,
+    },
+    /// A hook has spoken.
+    Ruled {
+        /// Which question it answers.
+        question: QuestionId,
+        /// What it said; `None` where it could not be asked, or said what makes no sense.
+        ruling: Option<Ruling>,
     },
     /// These are the agent's tools from now on. What is being run goes on. An engine that is made anew has those of its
     /// settings.
@@ -185,6 +193,15 @@ pub enum Output {
     },
     /// Nobody wants this result any more.
     CancelTool(RunId),
+    /// Ask a hook and answer with [`Input::Ruled`]; the engine does not wait longer than that hook may take.
+    AskHook {
+        /// Under which number to answer.
+        question: QuestionId,
+        /// What.
+        about: Question,
+    },
+    /// Nobody wants this answer any more.
+    CancelHook(QuestionId),
     /// Something worth counting happened.
     Count {
         /// What.
@@ -272,6 +289,8 @@ pub enum Count {
     Stale,
     /// A tool's result, or the leave to use one, that was not its sender's to give.
     Forged,
+    /// A hook was asked.
+    Hook(Hook, Ruled),
 }
 
 /// How a turn ended.

@@ -16,6 +16,7 @@
 //! | `inbox`, `control` | what a packet means and what its sender is owed |
 //! | `turn`, `thinking`, `speaking`, `showing`, `figures` | the way from a message to the end of its answer |
 //! | `tool_loop`, [`toolbox`], [`policy`], `consent`, `client_tools`, `tool_text` | the use of tools: which there are, when they may be used, who runs them, what the model is told |
+//! | [`hook`], `judging` | the developer's own logic: what it is asked, and what comes of its word or its silence |
 //! | `conversation`, `prompt` | what was said, and what of it the model is told |
 //! | [`people`], `rate` | who takes part, what each may send and gets to see |
 //! | `outbox`, [`record`] | numbers, order, what is kept |
@@ -28,7 +29,9 @@ mod control;
 mod conversation;
 pub mod event;
 mod figures;
+pub mod hook;
 mod inbox;
+mod judging;
 pub mod mask;
 mod outbox;
 pub mod people;
@@ -69,7 +72,7 @@ use replay::CatchUp;
 use settings::Settings;
 use speaking::Speaking;
 use std::collections::{BTreeMap, VecDeque};
-use turn::{Next, Turn, Work};
+use turn::{Turn, Work};
 
 /// One conversation.
 #[derive(Debug)]
@@ -93,6 +96,7 @@ pub struct Engine {
     spent: Spent,
     requests: u64,
     runs: u64,
+    questions: u64,
     outputs: VecDeque<Output>,
 }
 
@@ -147,6 +151,7 @@ impl Engine {
             spent: Spent::default(),
             requests: 0,
             runs: 0,
+            questions: 0,
             outputs: VecDeque::new(),
             settings,
         };
@@ -170,6 +175,7 @@ impl Engine {
             Input::Chat { from, id, text } => self.chat(&from, id, text),
             Input::Model { request, result } => self.model_said(request, result),
             Input::Tool { run, outcome } => self.tool_ended(run, outcome),
+            Input::Ruled { question, ruling } => self.ruled(question, ruling),
             Input::Tools(tools) => self.settings.tools = toolbox::admitted(tools),
             Input::Stored { ticket, success } => self.stored(ticket, success),
             Input::Replayed { ticket, page } => self.replayed(ticket, page),
@@ -213,11 +219,11 @@ impl Engine {
     pub fn give_up(&mut self, why: &str) {
         let complaint = || Complaint::later(501, why);
         if let Some(turn) = self.turn.take() {
-            self.go_on(turn, Next::End(TurnEnd::Failed, Some(complaint())));
+            self.end(turn, TurnEnd::Failed, Some(complaint()));
         }
         for work in std::mem::take(&mut self.waiting) {
             let turn = self.turn_for(work);
-            self.go_on(turn, Next::End(TurnEnd::Failed, Some(complaint())));
+            self.end(turn, TurnEnd::Failed, Some(complaint()));
         }
         // Not acknowledged yet, so nothing is owed but to say so.
         for saving in std::mem::take(&mut self.saving).into_values() {

@@ -1,5 +1,6 @@
 //! What an engine is told once, at its start: validated values, from wherever they came.
 
+use super::hook::Hooks;
 use super::mask::Secrets;
 use crate::tool::Tool;
 use std::time::Duration;
@@ -53,6 +54,8 @@ pub struct Settings {
     pub consent_timeout: Duration,
     /// When a tool may be used without asking.
     pub policy: Policy,
+    /// Whose word is asked for before something is done.
+    pub hooks: Hooks,
     /// What participants may send.
     pub limits: Limits,
     /// What a turn and a conversation may cost.
@@ -207,6 +210,7 @@ impl Default for Settings {
             client_tools: false,
             consent_timeout: Duration::from_mins(1),
             policy: Policy::default(),
+            hooks: Hooks::default(),
             limits: Limits::default(),
             budget: Budget::default(),
             context_tokens: 32_768,

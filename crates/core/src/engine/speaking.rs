@@ -99,6 +99,36 @@ impl Speaking {
         spoken
     }
 
+    /// The model speaks on, and what it says is judged before it is said: its sentences.
+    pub(super) fn split(&mut self, delta: &str) -> Vec<String> {
+        self.chars += delta.chars().count();
+        self.splitter.push(delta)
+    }
+
+    /// The last sentence of what was to be judged so far.
+    pub(super) fn split_rest(&mut self) -> Option<String> {
+        std::mem::take(&mut self.splitter).finish()
+    }
+
+    /// A judged sentence is said. The transcript has judged text alone, so it goes by sentences too.
+    pub(super) fn say_judged(&mut self, sentence: &str) -> Vec<Spoken> {
+        let mut spoken = self.transcribe(sentence);
+        self.say(sentence, false, &mut spoken);
+        spoken
+    }
+
+    /// The answer is over, with this as its last judged sentence. What was not judged is not said.
+    pub(super) fn finish_judged(&mut self, last: Option<String>) -> Vec<Spoken> {
+        let last = last.unwrap_or_default();
+        self.splitter = Splitter::new();
+        let mut spoken = self.transcribe(&last);
+        self.say(&last, true, &mut spoken);
+        if self.transcribing {
+            spoken.push(Spoken::Transcript(Transcript::End { segment: self.id.clone() }));
+        }
+        spoken
+    }
+
     fn say(&mut self, sentence: &str, last: bool, spoken: &mut Vec<Spoken>) {
         if !self.started {
             self.started = true;

@@ -8,6 +8,7 @@
 
 use super::Engine;
 use super::event::{AgentState, Count, Output, RunId, ToolOutcome, TurnEnd};
+use super::hook::QuestionId;
 use super::people::Audience;
 use super::policy::{Taint, Verdict};
 use super::record::{self, Record};
@@ -53,9 +54,18 @@ pub(super) struct Run {
     pub(super) asked_by: Option<i32>,
 }
 
+/// Why a call cannot be run at all: the protocol's word, what is wrong, and what the model can do about it.
+struct Misfit {
+    word: &'static str,
+    fault: String,
+    remedy: &'static str,
+}
+
 /// How far a call has come.
 #[derive(Debug, PartialEq)]
 pub(super) enum Stage {
+    /// A hook is asked about it.
+    Judged(QuestionId),
     /// The asking user is asked whether it may be run.
     Asked,
     /// The asking user's client runs it.
@@ -118,8 +128,37 @@ impl Run {
         moments.into_iter().flatten().min().filter(|_| !self.is_over())
     }
 
-    fn fail(&mut self, word: &'static str, message: String) {
+    /// Its tool, if it fits it; else what is wrong with the call, for the model.
+    fn fit(&self, available: &[Available]) -> Result<Available, Misfit> {
+        let Some(called) = available.iter().find(|one| one.tool.spec.name == self.call.name) else {
+            let names: Vec<&str> = available.iter().map(|one| one.tool.spec.name.as_str()).collect();
+            let fault = format!("There is no such tool. There are: {}", names.join(", "));
+            return Err(Misfit { word: "unknown_tool", fault, remedy: "" });
+        };
+        let (fault, remedy) = match &self.call.arguments {
+            Err(_) => ("The arguments are not a JSON object.".to_owned(), " Call the tool again with one."),
+            Ok(arguments) => {
+                let arguments = Value::Object(arguments.clone());
+                let faults = schema::faults(&called.tool.spec.parameters, &arguments);
+                if faults.is_empty() {
+                    return Ok(called.clone());
+                }
+                (format!("{}.", faults.join("; ")), " Correct this and call it again.")
+            }
+        };
+        Err(Misfit { word: "invalid_parameters", fault, remedy })
+    }
+
+    pub(super) fn fail(&mut self, word: &'static str, message: String) {
         self.stage = Stage::Over(for_the_model(Err((word, message)), None));
+    }
+
+    /// What a hook is asked about it, while it is.
+    pub(super) fn question(&self) -> Option<QuestionId> {
+        match self.stage {
+            Stage::Judged(question) => Some(question),
+            _ => None,
+        }
     }
 
     pub(super) fn arguments(&self) -> Map<String, Value> {
@@ -130,8 +169,11 @@ impl Run {
 impl Engine {
     /// Runs what the model called.
     pub(super) fn use_tools(&mut self, turn: &mut Turn) -> Next {
-        let spoken = turn.speaking.pause();
-        self.say(turn, spoken);
+        // What is judged before it is said has been said by now.
+        if !self.judges_sentences() {
+            let spoken = turn.speaking.pause();
+            self.say(turn, spoken);
+        }
         self.show(AgentState::Thinking);
         // Before anything is run: a limit that is found out afterwards is none.
         if let Some(complaint) = self.over_turn_budget(turn, turn.called.len()) {
@@ -156,29 +198,40 @@ impl Engine {
         turn.collect()
     }
 
+    /// A call that fits its tool is judged by the hook, where there is one, and by the agent's own rules.
     fn start_run(&mut self, turn: &mut Turn, run: &mut Run) {
-        let available = self.available(turn);
-        let Some(called) = available.iter().find(|one| one.tool.spec.name == run.call.name) else {
-            let names: Vec<&str> = available.iter().map(|one| one.tool.spec.name.as_str()).collect();
-            let message = format!("There is no such tool. There are: {}", names.join(", "));
-            return run.fail("unknown_tool", message);
-        };
-        let fault = match &run.call.arguments {
-            Err(_) => Some("The arguments are not a JSON object. Call the tool again with one.".to_owned()),
-            Ok(arguments) => {
-                let arguments = Value::Object(arguments.clone());
-                let faults = schema::faults(&called.tool.spec.parameters, &arguments);
-                let told = || format!("{}. Correct this and call it again.", faults.join("; "));
-                (!faults.is_empty()).then(told)
+        match run.fit(&self.available(turn)) {
+            Ok(called) => run.called = Some(called),
+            Err(Misfit { word, fault, remedy }) => {
+                let advice = match word {
+                    "invalid_parameters" => turn.trouble.count_fault(&run.call.name, turn.round),
+                    _ => "",
+                };
+                return run.fail(word, format!("{fault}{remedy}{advice}"));
             }
-        };
-        if let Some(fault) = fault {
-            let advice = turn.trouble.count_fault(&run.call.name, turn.round);
-            return run.fail("invalid_parameters", format!("{fault}{advice}"));
         }
-        let verdict = self.verdict(turn, called, &available);
-        run.called = Some(called.clone());
         run.request = self.ids.next(Kind::ToolUse);
+        if !self.judge_call(turn, run) {
+            self.permit(turn, run, false);
+        }
+    }
+
+    /// Judges a call by the agent's own rules, and runs it or asks for it or does not. `changed`: a hook has changed it, which the
+    /// model cannot correct.
+    pub(super) fn permit(&mut self, turn: &mut Turn, run: &mut Run, changed: bool) {
+        let available = self.available(turn);
+        let called = match run.fit(&available) {
+            Ok(called) => called,
+            Err(Misfit { fault, .. }) if changed => {
+                let message = format!(
+                    "It was not run: the rules of this agent made a call of it that does not fit the tool. {fault}"
+                );
+                return self.refuse_run(turn, run, &message);
+            }
+            Err(Misfit { word, fault, remedy }) => return run.fail(word, format!("{fault}{remedy}")),
+        };
+        let verdict = self.verdict(turn, &called, &available);
+        run.called = Some(called);
         match verdict {
             Verdict::Run => self.begin_run(&turn.work.message_id, &turn.work.by, run),
             Verdict::Ask(reason) => {
@@ -293,6 +346,7 @@ impl Engine {
     fn give_up_run(&mut self, turn: &mut Turn, id: RunId) {
         let Some(run) = turn.runs.iter_mut().find(|run| run.id == id) else { return };
         match run.stage {
+            Stage::Judged(_) => self.give_up_question(turn, id),
             Stage::Asked => self.deny(turn, id, "Nobody allowed this call in time. It was not run."),
             Stage::Client => self.give_up_client(turn, id),
             Stage::Server => {
@@ -308,11 +362,12 @@ impl Engine {
     /// Ends what is still running; the room is told.
     pub(super) fn cancel_tools(&mut self, turn: &mut Turn) {
         let open = turn.runs.iter().filter(|run| !run.is_over());
-        let open: Vec<(RunId, bool)> = open.map(|run| (run.id, run.stage == Stage::Server)).collect();
-        for (id, here) in open {
+        let open: Vec<_> = open.map(|run| (run.id, run.stage == Stage::Server, run.question())).collect();
+        for (id, here, question) in open {
             if here {
                 self.cancel_run(id);
             }
+            self.outputs.extend(question.map(Output::CancelHook));
             self.settle(turn, id, Err(("cancelled", "The answer was broken off.".to_owned())));
         }
     }
@@ -379,7 +434,7 @@ impl Engine {
     }
 
     /// Shows a result to the room; to the client that runs the tool in any case, so that it knows when that is over.
-    fn show_result(&mut self, request_id: String, outcome: Outcome, client: Option<&str>) {
+    pub(super) fn show_result(&mut self, request_id: String, outcome: Outcome, client: Option<&str>) {
         let (result, error) = match outcome {
             Ok(value) => (Some(for_the_room(value)), None),
             Err(error) => (None, Some(error)),
@@ -412,7 +467,7 @@ impl Turn {
         let calls: Vec<ToolCall> = runs.iter().map(|run| replayable(&run.call)).collect();
         let thought = std::mem::take(&mut self.thought);
         let reasoning = Some(neutralise(&thought).into_owned()).filter(|thought| !thought.trim().is_empty());
-        let text = neutralise(self.said.trim()).into_owned();
+        let text = neutralise(self.said_aloud().trim()).into_owned();
         self.tool_loop.push(Message::Assistant { text, reasoning, calls: calls.clone() });
         for (run, call) in runs.into_iter().zip(calls) {
             if let Some(called) = run.called.as_ref().filter(|_| run.begun) {

@@ -6,6 +6,7 @@
 use super::conversation::{Answer, Key};
 use super::event::{AgentState, Count, Output, RequestId, TurnEnd};
 use super::figures::Figures;
+use super::judging::Judging;
 use super::policy::Taint;
 use super::prompt::{self, Question};
 use super::record::{self, Record};
@@ -17,7 +18,7 @@ use super::tool_loop::{MAX_CALLS, Run, Trouble};
 use super::toolbox::Available;
 use super::{Complaint, Engine};
 use crate::ids::Kind;
-use crate::model::{Chunk, Failure, Finish, Message, ToolCall};
+use crate::model::{Chunk, Failure, Finish, Message, Prompt, ToolCall};
 use crate::time::Time;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -83,6 +84,8 @@ pub(super) struct Turn {
     pub(super) speakers: BTreeSet<String>,
     /// How the use of tools has gone so far.
     pub(super) trouble: Trouble,
+    /// What the hooks are asked about it.
+    pub(super) judging: Judging,
     /// What the model thought, step by step, where that is kept.
     pub(super) steps: Vec<String>,
     /// The last number given before it began.
@@ -126,6 +129,7 @@ impl Turn {
             unvouched: false,
             speakers: BTreeSet::new(),
             trouble: Trouble::default(),
+            judging: Judging::default(),
             steps: Vec::new(),
             begun_after: number,
             figures: Figures::new(now),
@@ -181,7 +185,10 @@ impl Engine {
 
     /// Takes a turn where it goes next.
     pub(super) fn go_on(&mut self, mut turn: Turn, next: Next) {
-        match next {
+        if let Next::End(..) = next {
+            self.close_request(&mut turn);
+        }
+        match self.after_judging(&mut turn, next) {
             Next::Wait => self.turn = Some(turn),
             Next::Ask => {
                 self.ask(&mut turn);
@@ -216,11 +223,18 @@ impl Engine {
         let prompt = self.memory.prompt(&self.settings, &self.conversation, &self.people, question, self.now);
         // What was left out of it moves the model no more.
         self.listen(turn, at);
+        self.show(AgentState::Thinking);
+        if let Some(prompt) = self.judge_prompt(turn, prompt) {
+            self.generate(turn, prompt);
+        }
+    }
+
+    /// Asks the model, with all that it is to be told.
+    pub(super) fn generate(&mut self, turn: &mut Turn, prompt: Prompt) {
         turn.figures.begin_request(prompt.messages.iter().map(prompt::bytes).sum());
         self.requests += 1;
         let request = RequestId(self.requests);
         turn.request = Some(request);
-        self.show(AgentState::Thinking);
         self.outputs.push_back(Output::Generate { request, prompt });
     }
 
@@ -272,10 +286,16 @@ impl Engine {
                 turn.said.push_str(text);
                 if !turn.said.trim().is_empty() {
                     self.pause_thinking(turn);
-                    self.show(AgentState::Speaking);
                 }
-                let spoken = turn.speaking.push(text);
-                self.say(turn, spoken);
+                if self.judges_sentences() {
+                    self.have_judged(turn, text);
+                } else {
+                    if !turn.said.trim().is_empty() {
+                        self.show(AgentState::Speaking);
+                    }
+                    let spoken = turn.speaking.push(text);
+                    self.say(turn, spoken);
+                }
                 if too_long {
                     return Next::End(
                         TurnEnd::Answered,
@@ -347,6 +367,10 @@ impl Engine {
     /// Time has passed for the running turn.
     pub(super) fn wake_turn(&mut self) {
         let Some(mut turn) = self.turn.take() else { return };
+        let next = self.wake_judging(&mut turn);
+        if turn.judging.is_holding() || !matches!(next, Next::Wait) {
+            return self.go_on(turn, next);
+        }
         if turn.thinking.due().is_some_and(|due| due <= self.now) {
             let delta = turn.thinking.delta(self.now);
             self.show_thoughts(&mut turn, delta.into_iter().collect());
@@ -364,10 +388,14 @@ impl Engine {
     /// When the running turn wants to be woken.
     pub(super) fn turn_timeout(&self) -> Option<Time> {
         let turn = self.turn.as_ref()?;
+        let judging = turn.judging.due();
+        if turn.judging.is_holding() {
+            return judging;
+        }
         let thinking = turn.thinking.since().map(|since| since + self.settings.max_thinking);
         let seconds = self.settings.budget.turn.seconds.map(|s| turn.figures.begun + Duration::from_secs(s));
         let tools = turn.runs.iter().filter_map(Run::due);
-        [turn.thinking.due(), thinking, seconds].into_iter().flatten().chain(tools).min()
+        [turn.thinking.due(), thinking, seconds, judging].into_iter().flatten().chain(tools).min()
     }
 
     /// Ends the running turn before its time.
@@ -377,16 +405,23 @@ impl Engine {
         }
     }
 
-    fn end(&mut self, mut turn: Turn, end: TurnEnd, complaint: Option<Complaint>) {
+    pub(super) fn end(&mut self, mut turn: Turn, end: TurnEnd, complaint: Option<Complaint>) {
         self.close_request(&mut turn);
+        self.stop_judging(&mut turn);
         self.cancel_tools(&mut turn);
         self.pause_thinking(&mut turn);
         // An answer that was never begun is only begun if there is something to say by it: that it is empty, or stopped.
         let announce = match end {
             TurnEnd::Answered | TurnEnd::Stopped => true,
-            TurnEnd::Superseded | TurnEnd::Failed => !turn.speaking.is_silent(),
+            TurnEnd::Superseded | TurnEnd::Failed => {
+                !turn.speaking.is_silent() || turn.judging.has_last_words()
+            }
         };
-        let last_words = if announce { turn.speaking.finish() } else { Vec::new() };
+        let last_words = match turn.last_words() {
+            _ if !announce => Vec::new(),
+            last if self.judges_sentences() => turn.speaking.finish_judged(last),
+            _ => turn.speaking.finish(),
+        };
         let text = turn.speaking.text.clone();
         let answer = turn.speaking.is_started().then(|| turn.speaking.id.clone());
         turn.figures.tools = turn.calls.len() as u32;

@@ -166,7 +166,8 @@ fn tool(tool: &ToolSpec) -> Value {
     })
 }
 
-fn message(message: &Message) -> Value {
+/// A message, as endpoints read it.
+pub fn message(message: &Message) -> Value {
     match message {
         Message::System(content) => json!({"role": "system", "content": content}),
         Message::User(content) => json!({"role": "user", "content": content}),

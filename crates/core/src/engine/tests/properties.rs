@@ -192,7 +192,8 @@ fn tools_are_used_by_the_rules() {
     for seed in 0..if cfg!(feature = "slow") { 20_000 } else { 250 } {
         let mut dice = Dice::new(seed);
         let mut byte = || u8::try_from(dice.between(0, 255)).unwrap_or(u8::MAX);
-        let choice = byte();
+        // Without hooks, which have a test of their own.
+        let choice = byte() % 16;
         let mut world = World::new(settings(choice), choice);
         for person in 0..3 {
             world.act([24, person, byte(), 1]);
@@ -217,6 +218,43 @@ fn tools_are_used_by_the_rules() {
     }
     println!("{runs} runs, {asked} questions, {allowed} allowed, {handed} handed to clients, {told} results");
     assert!(runs > 200 && asked > 200 && allowed > 15 && handed > 10 && told > 400);
+}
+
+/// The same rules where hooks are asked much: nothing is said or run that they have not let pass.
+#[test]
+fn hooks_are_minded_whatever_they_say_and_whenever() {
+    // Messages, a stop, words, calls, ends of answers, results, the store, time; what hooks say, leave.
+    const ACTIONS: [u8; 20] = [0, 4, 12, 12, 13, 13, 15, 17, 17, 18, 19, 20, 22, 23, 23, 23, 23, 28, 31, 31];
+    let (mut questions, mut given_up, mut sentences, mut runs) = (0, 0, 0, 0);
+    for seed in 0..if cfg!(feature = "slow") { 20_000 } else { 800 } {
+        let mut dice = Dice::new(seed);
+        let mut byte = || u8::try_from(dice.between(0, 255)).unwrap_or(u8::MAX);
+        let choice = byte();
+        let mut world = World::new(settings(choice), choice);
+        world.act([24, 0, byte(), 1]);
+        for _ in 0..200 {
+            let what = ACTIONS[usize::from(byte()) % ACTIONS.len()];
+            // Rarely somebody else, a stop, or words for a request that is over.
+            let rare = byte() < 16;
+            if matches!(what, 0 | 4 | 18) && byte() < 200 {
+                continue;
+            }
+            world.act([what, u8::from(rare), if rare { byte() } else { byte() | 1 }, byte()]);
+        }
+        world.settle();
+        for output in &world.log {
+            match output {
+                Output::AskHook { .. } => questions += 1,
+                Output::CancelHook(_) => given_up += 1,
+                Output::RunTool { .. } => runs += 1,
+                _ => {}
+            }
+        }
+        let is_said = |body: &Body| matches!(body, Body::AssistantSentence(said) if !said.text.is_empty());
+        sentences += bodies(&world.log).filter(is_said).count();
+    }
+    println!("{questions} questions, {given_up} given up, {sentences} sentences, {runs} runs");
+    assert!(questions > 1_000 && given_up > 200 && sentences > 1_000 && runs > 50);
 }
 
 #[test]

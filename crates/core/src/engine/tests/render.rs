@@ -1,6 +1,7 @@
 //! Outputs in one readable line each, with short names for ids.
 
 use crate::engine::event::{Output, Recipients, Transcript};
+use crate::engine::hook::{Matter, Question};
 use crate::engine::record::Record;
 use crate::model::{Message, Prompt};
 use crate::wire;
@@ -134,6 +135,8 @@ pub(super) fn output(output: &Output, show: Show, names: &mut Names) -> Option<S
             format!("run {} {name} {}", run.0, serde_json::Value::Object(arguments.clone()))
         }
         Output::CancelTool(run) => format!("cancel run {}", run.0),
+        Output::AskHook { question, about } => format!("hook {}, {}", question.0, asked(about, show)),
+        Output::CancelHook(question) => format!("cancel hook {}", question.0),
         Output::Count { what, times } => {
             if !show.counts {
                 return None;
@@ -143,6 +146,19 @@ pub(super) fn output(output: &Output, show: Show, names: &mut Names) -> Option<S
         }
         Output::TurnEnded(report) => format!("turn ends: {:?}", report.end),
     })
+}
+
+fn asked(question: &Question, show: Show) -> String {
+    let Question { message, asker, number, matter, .. } = question;
+    let matter = match matter {
+        Matter::Prompt(prompt) if show.prompt => format!("to ask{}", self::prompt(prompt)),
+        Matter::Prompt(_) => "to ask".to_owned(),
+        Matter::Call { tool, parameters } => {
+            format!("to use {tool} {}", serde_json::Value::Object(parameters.clone()))
+        }
+        Matter::Sentence(text) => format!("to say {text:?}"),
+    };
+    format!("number {number} for {message} of {asker}: {matter}")
 }
 
 fn body(body: &Body, names: &mut Names) -> String {

@@ -13,7 +13,8 @@
 //! `store=slow` is set: then `stored 3` and `unstored 3` say how the store answered, `stored all` confirms all that it was
 //! given so far and answers what it was asked. `agent crashes` ends the engine, and another one goes on from what the store
 //! had confirmed by then. `model …` speaks for the last request, `model 2 …` for request 2. Texts are JSON strings, `"ab"*3` is
-//! `"ababab"`. `anna has role=admin` is an attribute by the server's word, `anna claims role=admin` one of her own.
+//! `"ababab"`. `anna has role=admin` is an attribute by the server's word, `anna claims role=admin` one of her own. `hook 3 …` is
+//! the answer to question 3: `allows`, `adds` and `gives` messages, `changes` parameters, `replaces` a sentence, `refuses`, `fails`.
 
 mod said;
 pub(super) mod setting;
@@ -23,6 +24,7 @@ use super::render::{Names, Show, output};
 use super::shelf::Shelf;
 use crate::engine::Engine;
 use crate::engine::event::{Input, Output, Participant, RunId, Ticket, ToolOutcome};
+use crate::engine::hook::QuestionId;
 use crate::engine::record::Record;
 use crate::engine::settings::Settings;
 use crate::time::Time;
@@ -272,6 +274,9 @@ impl Player {
                     _ => panic!("{line}"),
                 };
                 Input::Tool { run: RunId(number(run)), outcome }
+            }
+            ["hook", question, rest @ ..] => {
+                Input::Ruled { question: QuestionId(number(question)), ruling: said::ruling(rest, line) }
             }
             ["agent", "has", "tools", tools] => Input::Tools(tools.split(',').map(setting::tool).collect()),
             [who, how @ ("has" | "claims"), attribute] => {

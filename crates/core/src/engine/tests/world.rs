@@ -4,6 +4,8 @@
 //! Every output is looked at when it comes (`world/rules.rs`); a broken rule panics and says which.
 
 // The fuzz target includes this file by its path, from where the module would be looked for elsewhere.
+#[path = "world/hooks.rs"]
+mod hooks;
 #[path = "world/rules.rs"]
 mod rules;
 #[path = "world/tools.rs"]
@@ -12,6 +14,7 @@ mod tools;
 use super::shelf::Shelf;
 use super::sotto_core::engine::Engine;
 use super::sotto_core::engine::event::{Input, Output, Participant, RequestId, RunId, Ticket, ToolOutcome};
+use super::sotto_core::engine::hook::Ruling;
 use super::sotto_core::engine::people::Audience;
 use super::sotto_core::engine::record::{self, Record};
 use super::sotto_core::engine::settings::{Interruption, Settings};
@@ -81,8 +84,10 @@ pub(super) struct World {
     acknowledged: BTreeSet<String>,
     acknowledgements: BTreeSet<(String, i32)>,
     answers: BTreeMap<String, Answer>,
+    greetings: BTreeSet<String>,
     steps: BTreeMap<String, i32>,
     uses: tools::Uses,
+    judges: hooks::Judges,
 }
 
 /// Settings under which much happens soon. The first byte of an action sequence chooses between them.
@@ -100,6 +105,7 @@ pub(super) fn settings(choice: u8) -> Settings {
     };
     settings.limits.waiting = 4;
     settings.client_tools = choice & 8 != 0;
+    settings.hooks = hooks::hooks(choice);
     if choice & 1 != 0 {
         settings.interruption = Interruption::Queue;
     }
@@ -117,6 +123,7 @@ pub(super) fn settings(choice: u8) -> Settings {
 impl World {
     pub(super) fn new(settings: Settings, seed: u8) -> Self {
         let mut shelf = Shelf::default();
+        let judging = settings.hooks;
         let mut world = Self {
             engine: Engine::restore(settings, [seed; 32], Time(1_000_000), shelf.history()),
             log: Vec::new(),
@@ -147,8 +154,10 @@ impl World {
             acknowledged: BTreeSet::new(),
             acknowledgements: BTreeSet::new(),
             answers: BTreeMap::new(),
+            greetings: BTreeSet::new(),
             steps: BTreeMap::new(),
             uses: tools::Uses::default(),
+            judges: hooks::Judges::new(judging),
         };
         world.drain();
         world
@@ -242,6 +251,7 @@ impl World {
             20 | 21 => self.confirm(usize::from(a) % 4 + 1, b % 8 != 0),
             22 if b == 0 => self.shelf.keep_only(usize::from(a) % 8),
             22 => self.pass(Duration::from_millis(u64::from(a) * 10)),
+            23 => self.act_on_hooks(a, b),
             24..=30 => self.act_on_tools(index, [(what % 32 - 24) / 2, a, b]),
             _ if a == 0 && b == 0 => {
                 self.draining = true;
@@ -265,6 +275,8 @@ impl World {
                 self.handle(Input::Model { request, result: Ok(Chunk::Finish(Finish::Stop)) });
             } else if let Some(&run) = self.runs.first() {
                 self.tool(run, ToolOutcome::Done(Value::Null));
+            } else if let Some(question) = self.judges.oldest() {
+                self.rule(question, Some(Ruling::Allow));
             } else if self.unconfirmed.is_empty() {
                 if self.engine.is_idle() {
                     break;

@@ -3,12 +3,42 @@
 use super::Player;
 use super::words::number;
 use crate::engine::event::{Input, RequestId};
-use crate::model::{Chunk, Failure, Finish, ToolCall, Usage};
+use crate::engine::hook::Ruling;
+use crate::model::{Chunk, Failure, Finish, Message, ToolCall, Usage};
 use crate::wire::body::{
     Acknowledgement, AudioChunk, Body, Commentary, Configuration, ControlStop, ControlVariation, OfferedTool,
     StartAnswer, StopType, ToolConsent, ToolUseResult, UserMessage, VariationMode,
 };
 use serde_json::{Value, json};
+
+/// What a hook says; `None` if it says nothing that makes sense.
+pub(super) fn ruling(words: &[&str], line: &str) -> Option<Ruling> {
+    // `system=…`, `user=…`, `assistant=…`, as they follow each other.
+    let messages = |words: &[&str]| {
+        let message = |word: &&str| match word.split_once('=') {
+            Some(("system", text)) => Message::System(text.to_owned()),
+            Some(("user", text)) => Message::User(text.to_owned()),
+            Some(("assistant", text)) => {
+                Message::Assistant { text: text.to_owned(), reasoning: None, calls: Vec::new() }
+            }
+            _ => panic!("no message: {word} in {line}"),
+        };
+        words.iter().map(message).collect::<Vec<_>>()
+    };
+    Some(match words {
+        ["allows"] => Ruling::Allow,
+        ["adds", rest @ ..] => Ruling::Add(messages(rest)),
+        ["gives", rest @ ..] => Ruling::Messages(messages(rest)),
+        ["changes", parameters] => Ruling::Parameters(
+            serde_json::from_str(parameters).unwrap_or_else(|_| panic!("no object: {line}")),
+        ),
+        ["replaces", text] => Ruling::Text((*text).to_owned()),
+        ["refuses"] => Ruling::Refuse(None),
+        ["refuses", reason] => Ruling::Refuse(Some((*reason).to_owned())),
+        ["fails"] => return None,
+        _ => panic!("{line}"),
+    })
+}
 
 impl Player {
     pub(super) fn body(&self, words: &[&str], line: &str) -> Body {

@@ -1,7 +1,9 @@
 //! `set key=value`: under which settings a scenario plays, and what it shows.
 
 use super::super::render::Show;
+use crate::engine::hook::{self, WhenAway};
 use crate::engine::mask::Secrets;
+use crate::engine::policy::Taint;
 use crate::engine::settings::{Gate, Interruption, Settings, Speakers, Visibility};
 use crate::model::ToolSpec;
 use crate::tool::{Effects, Execution, Rights, Tool};
@@ -50,6 +52,10 @@ pub(super) fn set(pair: &str, settings: &mut Settings, show: &mut Show, slow_sto
                 description.clone_into(&mut tool.spec.description);
             }
         }
+        // `before_say=closed:2000`: what happens without its word, and after how many milliseconds.
+        "before_model" => settings.hooks.before_model = Some(hook(value)),
+        "before_tool" => settings.hooks.before_tool = Some(hook(value)),
+        "before_say" => settings.hooks.before_say = Some(hook(value)),
         "max_rounds" => settings.max_tool_rounds = number() as u32,
         "max_thinking_seconds" => settings.max_thinking = Duration::from_secs(number()),
         "max_thinking_chars" => settings.max_thinking_chars = number() as usize,
@@ -92,6 +98,16 @@ pub(super) fn set(pair: &str, settings: &mut Settings, show: &mut Show, slow_sto
 /// The same where nothing is shown.
 pub(in super::super) fn set_only(pair: &str, settings: &mut Settings) {
     set(pair, settings, &mut Show::default(), &mut false);
+}
+
+/// What holds for a hook; one that ends in `:trusted` brings nothing into the prompt.
+fn hook(words: &str) -> hook::Terms {
+    let mut words = words.split(':');
+    let when_away = if words.next() == Some("open") { WhenAway::Open } else { WhenAway::Closed };
+    let millis = words.next().and_then(|millis| millis.parse().ok()).unwrap_or(1_000);
+    let trusted = words.next().is_some();
+    let brings = Taint { untrusted: !trusted, private: !trusted };
+    hook::Terms { timeout: Duration::from_millis(millis), when_away, brings }
 }
 
 fn gate(word: &str) -> Gate {

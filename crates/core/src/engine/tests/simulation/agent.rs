@@ -7,6 +7,7 @@ use super::schedule::{Event, Simulation, brief_output};
 use super::store::{Fault, Refused};
 use crate::engine::Engine;
 use crate::engine::event::{Input, Output, Participant, RequestId, RunId, Ticket, ToolOutcome};
+use crate::engine::hook::{Question, QuestionId};
 use crate::engine::record::{Page, Record};
 use crate::model::Chunk;
 use crate::time::Time;
@@ -52,6 +53,7 @@ pub(super) enum ToAgent {
     Retry,
     Chunk(RequestId),
     ToolEnded(RunId),
+    Ruled(QuestionId),
     Wake,
     Drain,
     Leave,
@@ -86,6 +88,7 @@ pub(super) struct Agent {
     pub(super) busy: bool,
     pub(super) requests: BTreeMap<RequestId, Answering>,
     pub(super) runs: BTreeMap<RunId, Run>,
+    pub(super) questions: BTreeMap<QuestionId, Question>,
     /// The turn that was begun last: its message and its answer.
     pub(super) turn: (String, String),
     pub(super) alarm: Option<Time>,
@@ -118,6 +121,7 @@ impl Agent {
             busy: false,
             requests: BTreeMap::new(),
             runs: BTreeMap::new(),
+            questions: BTreeMap::new(),
             turn: (String::new(), String::new()),
             alarm: None,
             paused: None,
@@ -211,6 +215,7 @@ impl Simulation {
                     self.handle(agent, Input::Tool { run, outcome });
                 }
             }
+            ToAgent::Ruled(question) => self.ruled(agent, question),
             ToAgent::Wake => {
                 let due = me.engine.as_ref().and_then(Engine::poll_timeout);
                 if due.is_some_and(|due| due <= self.now) {
@@ -227,6 +232,7 @@ impl Simulation {
                 let me = &mut self.agents[agent];
                 me.requests.clear();
                 me.runs.clear();
+                me.questions.clear();
                 let last = self.dice.between(0, 300);
                 self.after(last, Event::Heartbeat(agent));
             }
@@ -274,6 +280,8 @@ impl Simulation {
                 Output::RunTool { run, name, arguments, .. } => self.run_tool(agent, run, name, arguments),
                 Output::CancelTool(run) => _ = self.agents[agent].runs.remove(&run),
                 Output::State(_) | Output::Transcript(_) | Output::Count { .. } | Output::TurnEnded(_) => {}
+                Output::AskHook { question, about } => self.ask_hook(agent, question, about),
+                Output::CancelHook(question) => self.cancel_question(agent, question),
             }
         }
         let me = &mut self.agents[agent];
@@ -297,9 +305,12 @@ impl Simulation {
     }
 
     fn run_tool(&mut self, agent: usize, run: RunId, name: String, arguments: Map<String, Value>) {
-        let me = &mut self.agents[agent];
-        let message = me.turn.0.clone();
+        let message = self.agents[agent].turn.0.clone();
+        if self.settings.hooks.before_tool.is_some() && !self.passed.may_be_run(&name, &arguments) {
+            self.breaks(format!("{name} {arguments:?} is run, and no hook has let it pass"));
+        }
         self.model.run(&name, &arguments, &message);
+        let me = &mut self.agents[agent];
         let slow = name == PAY && self.dice.percent(20);
         me.runs.insert(run, Run { name, arguments, message });
         let takes = if slow { self.dice.between(1_000, 4_000) } else { self.dice.between(1, 1_500) };

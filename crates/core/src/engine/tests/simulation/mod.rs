@@ -9,7 +9,7 @@
 //! | `agent.rs`, `process.rs` | the shell around an engine; how processes come and go |
 //! | `store.rs` | the store, and the faults that are planted to see that they are found |
 //! | `client.rs`, `person.rs` | people's clients, and what people do with them |
-//! | `model.rs` | the model and the tools |
+//! | `model.rs`, `hooks.rs` | the model and the tools; who judges them |
 //!
 //! `SOTTO_SIMULATION_SEED=n` plays one schedule and tells its story.
 
@@ -17,6 +17,7 @@ mod agent;
 mod checks;
 mod client;
 pub(super) mod dice;
+mod hooks;
 mod model;
 mod person;
 mod process;
@@ -24,6 +25,7 @@ mod schedule;
 mod store;
 mod weather;
 
+use hooks::HOOKED;
 use schedule::{Figures, Outcome, play};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use store::Fault;
@@ -77,6 +79,13 @@ fn the_promise_is_kept_in_every_schedule() {
         return;
     }
     let figures = hold(0..if cfg!(feature = "slow") { 100_000 } else { 300 });
+    println!("{figures:?}");
+}
+
+/// The same where hooks are asked: nothing is said or run that they have not let pass, whatever crashes.
+#[test]
+fn the_promise_is_kept_with_hooks() {
+    let figures = hold(HOOKED..HOOKED + if cfg!(feature = "slow") { 20_000 } else { 300 });
     println!("{figures:?}");
 }
 

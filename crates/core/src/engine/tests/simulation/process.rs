@@ -114,6 +114,7 @@ impl Simulation {
         me.unheard_since.get_or_insert(now);
         me.silent_from = Some(now + still_on_its_way);
         me.requests.clear();
+        me.questions.clear();
         if self.store.fault != Fault::ToolsRunAgain {
             me.runs.clear();
         }

@@ -4,6 +4,7 @@
 use super::agent::{Agent, Job, State, ToAgent};
 use super::client::Client;
 use super::dice::Dice;
+use super::hooks::{self, HOOKED, Passed};
 use super::model::{self, Model};
 use super::store::{Fault, Store};
 use super::weather::Weather;
@@ -89,6 +90,7 @@ pub(super) struct Simulation {
     pub(super) agents: Vec<Agent>,
     pub(super) clients: Vec<Client>,
     pub(super) model: Model,
+    pub(super) passed: Passed,
     pub(super) settings: Settings,
     pub(super) weather: Weather,
     numbers: BTreeMap<i32, Number>,
@@ -149,7 +151,10 @@ pub(super) fn play(seed: u64, fault: Fault, telling: bool) -> Outcome {
 impl Simulation {
     fn new(seed: u64, fault: Fault, telling: bool) -> Self {
         let mut dice = Dice::new(seed);
-        let settings = settings(&mut dice);
+        let mut settings = settings(&mut dice);
+        if seed >= HOOKED {
+            settings.hooks = hooks::hooks(&mut dice);
+        }
         let weather = Weather::new(&mut dice);
         let mut simulation = Self {
             now: START,
@@ -160,6 +165,7 @@ impl Simulation {
             agents: Vec::new(),
             clients: Vec::new(),
             model: Model::default(),
+            passed: Passed::default(),
             settings,
             weather,
             numbers: BTreeMap::new(),

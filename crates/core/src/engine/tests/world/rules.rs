@@ -49,6 +49,7 @@ impl World {
             Output::RunTool { run, name, arguments, .. } => {
                 assert!(self.runs.insert(*run), "each run is a new one");
                 self.look_at_use(name, arguments);
+                self.look_at_judged_use(name, arguments);
             }
             Output::CancelTool(run) => assert!(self.runs.remove(run), "what is cancelled was running"),
             Output::TurnEnded(report) => {
@@ -58,6 +59,8 @@ impl World {
                 self.steps.remove(&report.message);
             }
             Output::State(_) | Output::Count { .. } => {}
+            Output::AskHook { question, about } => self.look_at_asked(*question, about),
+            Output::CancelHook(question) => self.look_at_cancelled_question(*question),
         }
     }
 
@@ -86,11 +89,17 @@ impl World {
     fn look_at_kept(&mut self, body: &Body) {
         match body {
             Body::StartAnswer(start) => {
+                if start.previous_id.is_empty() {
+                    self.greetings.insert(start.id.clone());
+                }
                 let answer = self.answers.entry(start.id.clone()).or_default();
                 assert_eq!(answer.sentences, 0, "an answer starts once, before its sentences");
             }
             Body::AssistantSentence(sentence) => {
                 assert!(!sentence.text.contains(THOUGHT), "reasoning is never said");
+                if !self.greetings.contains(&sentence.previous_id) {
+                    self.look_at_judged(&sentence.text);
+                }
                 let answer = self.answers.get_mut(&sentence.previous_id).expect("a sentence has a start");
                 assert!(!answer.last, "nothing follows the last sentence");
                 answer.sentences += 1;
@@ -162,6 +171,7 @@ impl World {
                     let offered = request.tool_name == "torch";
                     let name = if offered { "client_torch" } else { &request.tool_name };
                     self.look_at_use(name, &request.parameters);
+                    self.look_at_judged_use(name, &request.parameters);
                 }
                 self.look_at_request(request, to);
             }
