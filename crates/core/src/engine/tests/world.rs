@@ -230,6 +230,11 @@ impl World {
                 self.model(a, Ok(Chunk::Finish(finish[usize::from(b % 4)])));
             }
             18 => self.model(a, Err(Failure { message: "broken".to_owned(), recoverable: b & 1 == 0 })),
+            19 if b >= 192 => {
+                let known = self.runs.iter().nth(usize::from(a) % 3).copied();
+                let text = WORDS[usize::from(b) % WORDS.len()].repeat(usize::from(a));
+                self.handle(Input::Progress { run: known.unwrap_or(RunId(u64::from(b))), text });
+            }
             19 => {
                 let known = self.runs.iter().nth(usize::from(a) % 3).copied();
                 let outcome = match b % 3 {
