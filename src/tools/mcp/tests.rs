@@ -1,7 +1,7 @@
 //! A server that never comes: how often it is tried. What servers do that are there, the end-to-end tests show.
 
 use super::*;
-use sotto_core::tool::{Effects, Rights};
+use sotto_core::tool::{Effects, Execution, Rights};
 
 fn missing(directory: &std::path::Path) -> Server {
     let settings = Settings {
@@ -22,7 +22,9 @@ fn missing(directory: &std::path::Path) -> Server {
             timeout: None,
             max_result_bytes: 1_000,
             repeatable: false,
+            execution: Execution::Server,
         },
+        own_terms: BTreeMap::new(),
     };
     Server::start(Arc::new(settings), Arc::new(Lock::new(directory.join("tools.lock"))))
 }

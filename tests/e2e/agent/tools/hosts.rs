@@ -8,28 +8,28 @@ use sotto_harness::{browser::Browser, endpoint::Reply, peer::Peer};
 
 const ERROR: u8 = 1;
 const USER_MESSAGE: u8 = 2;
-const TOOL_USE_REQUEST: u8 = 6;
-const TOOL_USE_RESULT: u8 = 7;
+pub(super) const TOOL_USE_REQUEST: u8 = 6;
+pub(super) const TOOL_USE_RESULT: u8 = 7;
 const CONFIGURATION: u8 = 12;
-const ASSISTANT_SENTENCE: u8 = 16;
+pub(super) const ASSISTANT_SENTENCE: u8 = 16;
 
 const TAKEN: [(&str, &str); 1] = [("SOTTO_TOOLS_CLIENT_TOOLS", "true")];
 const FORGED: &str = "sotto_events_total{kind=\"forged\"}";
 
 /// A client in a language of its own.
-enum Host {
+pub(super) enum Host {
     /// And its last stanza.
     Python(Peer, i32),
     JavaScript(Browser),
 }
 
 impl Host {
-    async fn python(scene: &Scene) -> Self {
+    pub(super) async fn python(scene: &Scene) -> Self {
         Self::Python(Peer::join(&scene.server, &scene.room, "host").await, 0)
     }
 
     /// Joins from a browser that is running, as starting one may skip the test.
-    async fn javascript(mut browser: Browser, scene: &Scene, codec: &str) -> Self {
+    pub(super) async fn javascript(mut browser: Browser, scene: &Scene, codec: &str) -> Self {
         browser.open("envelopes").await;
         let token = scene.server.token(&scene.room, "host");
         browser.call("join", json!({"url": scene.server.url(), "token": token, "codec": codec})).await;
@@ -49,7 +49,7 @@ impl Host {
     }
 
     /// The next envelope of the agent that has this type, past or to come; others in the room count upwards.
-    async fn gets(&mut self, kind: u8) -> Value {
+    pub(super) async fn gets(&mut self, kind: u8) -> Value {
         let is_it = |event: &Value| {
             event["envelope"]["type"] == kind && event["envelope"]["stanzaId"].as_i64() < Some(0)
         };
@@ -70,8 +70,16 @@ impl Host {
         self.gets(CONFIGURATION).await;
     }
 
-    async fn says(&mut self, id: &str, text: &str) {
+    pub(super) async fn says(&mut self, id: &str, text: &str) {
         self.sends(USER_MESSAGE, json!({"id": id, "content": text})).await;
+    }
+
+    /// Answers calls of this method with who called, and the payload in capitals.
+    pub(super) async fn serves(&mut self, method: &str) {
+        match self {
+            Self::Python(peer, _) => peer.call("rpc_serve", json!({"method": method})).await,
+            Self::JavaScript(browser) => browser.call("serve", json!({"method": method})).await,
+        };
     }
 
     async fn answers(&mut self, request: &Value) {
