@@ -89,6 +89,7 @@ fn main() -> ExitCode {
             agent::a_javascript_client_runs_its_own_tool_with_msgpack,
             agent::a_javascript_client_runs_its_own_tool_with_msgpackr,
             agent::clients_bring_no_tools_unless_they_may,
+            agent::a_tool_for_either_is_run_by_the_client_that_offers_it,
             agent::a_python_app_runs_a_tool_as_a_method,
             agent::a_javascript_app_runs_a_tool_as_a_method,
             agent::a_method_that_fails_or_is_missing_is_told_to_the_model,

@@ -1,6 +1,6 @@
 //! Clients that run tools themselves: LiveKit's Python SDK with `msgpack`, and its JavaScript client in a browser.
 
-use super::{calls, offered, result_told};
+use super::{Door, calls, configured, offered, result_told};
 use crate::agent::Scene;
 use serde_json::{Value, json};
 use sotto_core::wire::body::{Body, ToolUseResult};
@@ -165,6 +165,31 @@ fn forged(request: &str) -> Body {
         error_code: None,
         error_message: None,
     })
+}
+
+/// With `execution = "either"` a client that offers the tool runs it, and nobody has to let clients bring tools for that.
+pub(crate) async fn a_tool_for_either_is_run_by_the_client_that_offers_it() {
+    let door = Door::build().await;
+    let config = format!("[tools]\nallow_hosts = [\"127.0.0.1\"]\n{}", door.tool("execution = \"either\""));
+    let (scene, _directory) = configured(&config, &[]).await;
+    let mut host = Host::python(&scene).await;
+    scene.model.reply(calls("open_door", json!({"door": "front"})));
+    host.says("q-1", "Open it.").await;
+    assert_eq!(host.gets(TOOL_USE_REQUEST).await["execution"], "server");
+    assert_eq!(host.gets(TOOL_USE_RESULT).await["result"], json!({"door": "open"}));
+    assert_eq!(door.asked(), [json!({"door": "front"})]);
+    host.gets(ASSISTANT_SENTENCE).await;
+
+    let tool = json!({"name": "open_door", "description": "Opens mine.", "parameters": {}});
+    host.sends(CONFIGURATION, json!({"features": ["streaming"], "tools": [tool]})).await;
+    host.gets(CONFIGURATION).await;
+    scene.model.reply(calls("open_door", json!({"door": "back"})));
+    host.says("q-2", "Open the other.").await;
+    let request = host.gets(TOOL_USE_REQUEST).await;
+    assert_eq!([&request["toolName"], &request["execution"]], ["open_door", "either"], "{request}");
+    host.answers(&request["id"]).await;
+    assert_eq!(host.gets(TOOL_USE_RESULT).await["result"], json!({"items": ["pear"]}));
+    assert_eq!(door.asked().len(), 1, "only one of them runs it");
 }
 
 pub(crate) async fn clients_bring_no_tools_unless_they_may() {
