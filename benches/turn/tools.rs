@@ -21,13 +21,14 @@ use std::{
 };
 use tokio::{task::JoinSet, time::sleep};
 
-/// Rounds in each conversation.
-const ROUNDS_ALONE: usize = 300;
+/// Rounds in each conversation: as many as most have, because prompts grow with them.
+const ROUNDS_ALONE: usize = 50;
 const ROUNDS_OF_MANY: usize = 10;
 /// How long each of many waits between two questions: they are conversations, and no siege.
 const PAUSE_OF_MANY: Duration = Duration::from_secs(3);
-/// Bare requests, of each kind.
-const BARE: usize = 200;
+/// How often bare requests are sent, and the header that tells when.
+const BARE_EVERY: Duration = Duration::from_millis(23);
+const SENT: &str = "x-sent";
 
 pub(crate) async fn measure(report: &mut Report, rooms: usize) {
     let directory = tempfile::tempdir().expect("a directory");
@@ -65,7 +66,7 @@ fn configure(directory: &Path, tool: &Endpoint) -> String {
 
 /// A question is answered by calling the tool with it, and what the tool gave by a word.
 fn answer(request: &Request) -> Reply {
-    if is_question(request) {
+    if is_question(request) && request.header(SENT).is_none() {
         let call = Answer::default().call("weather", json!({"of": question(request)}));
         Reply::answer(Style::Vllm, &call)
     } else {
@@ -98,31 +99,35 @@ async fn tell(
             }
         });
     }
-    let bare = tokio::spawn(bare(scene.endpoint.url(), tool.url()));
-    asking.join_all().await;
-    bare.await.expect("both ends answer");
-    let took = began.elapsed().as_secs_f64();
+    tokio::select! {
+        _ = asking.join_all() => {}
+        () = send_bare([&scene.endpoint, tool]) => {}
+    }
+    let seconds = began.elapsed().as_secs_f64();
     let after = scene.processor_times();
     let [agent, server, others] =
-        [0, 1, 2].map(|who| after[who].saturating_sub(before[who]).as_secs_f64() / took);
+        [0, 1, 2].map(|who| after[who].saturating_sub(before[who]).as_secs_f64() / seconds);
     progress(&format!(
         "cores in use: agent {agent:.2}, server {server:.2}, clients and endpoints {others:.2}"
     ));
 
     let (models, tools) = (&scene.endpoint.log().requests[models..], &tool.log().requests[tools..]);
+    let is_agents = |request: &&Request| request.header(SENT).is_none();
     let by_question: HashMap<&str, &Request> = models
         .iter()
-        .filter(|request| is_question(request))
+        .filter(|request| is_agents(request) && is_question(request))
         .map(|request| (question(request), request))
         .collect();
-    let asked = |request: &&Request| request.target.ends_with("/weather");
-    let runs: HashMap<&str, &Request> =
-        tools.iter().filter(asked).map(|run| (run.body["of"].as_str().unwrap_or_default(), run)).collect();
+    let runs: HashMap<&str, &Request> = tools
+        .iter()
+        .filter(is_agents)
+        .map(|run| (run.body["of"].as_str().unwrap_or_default(), run))
+        .collect();
     let last = |request: &Request| request.written.last().copied();
     let calls = runs.iter().filter_map(|(question, run)| {
         Some(run.arrived.saturating_duration_since(last(by_question.get(question)?)?))
     });
-    let results = models.iter().filter_map(|request| {
+    let results = models.iter().filter(is_agents).filter_map(|request| {
         let run = runs.get(asked_by_user(&request.body)).filter(|_| ends_with_result(&request.body))?;
         Some(request.arrived.saturating_duration_since(last(run)?))
     });
@@ -157,26 +162,24 @@ fn ends_with_result(body: &Value) -> bool {
         .is_some_and(|last| last["role"] == "tool")
 }
 
-/// Sends bare requests to both ends, each with the moment at which it was sent in a header.
-async fn bare(model: String, tool: String) {
+/// Sends bare requests to both ends, with what the agent sent there last, for as long as it is asked; each has the moment at
+/// which it was sent in a header.
+async fn send_bare(ends: [&Endpoint; 2]) {
     let client = reqwest::Client::builder().no_proxy().build().expect("a client without wishes");
-    let prompt = json!({"messages": [{"role": "user", "content": "x".repeat(1_000)}]}).to_string();
-    for _ in 0..BARE {
-        for (url, body) in [
-            (format!("{model}/bare"), prompt.clone()),
-            (format!("{tool}/bare"), json!({"of": "it"}).to_string()),
-        ] {
+    loop {
+        for end in ends {
+            let body = end.log().requests.last().map(|request| request.body.to_string()).unwrap_or_default();
             let sent = clock().elapsed().as_nanos().to_string();
-            let request = client.post(url).header("x-sent", sent).body(body);
+            let request = client.post(format!("{}/bare", end.url())).header(SENT, sent).body(body);
             request.send().await.expect("it answers").bytes().await.expect("it answers");
         }
-        sleep(Duration::from_millis(20)).await;
+        sleep(BARE_EVERY).await;
     }
 }
 
 /// How long a bare request was under way.
 fn trip(request: &Request) -> Option<Duration> {
-    let sent = clock() + Duration::from_nanos(request.header("x-sent")?.parse().ok()?);
+    let sent = clock() + Duration::from_nanos(request.header(SENT)?.parse().ok()?);
     Some(request.arrived.saturating_duration_since(sent))
 }
 

@@ -224,13 +224,13 @@ impl Engine {
             self.hand_to_client(message, by, run);
         } else {
             run.stage = Stage::Server;
-            let callee = (called.tool.execution == Execution::Rpc).then(|| by.to_owned());
+            let client = (called.tool.execution == Execution::Rpc).then(|| by.to_owned());
             // What is handed to one client is not for the others to see; and nobody is asked by an envelope to run it.
-            let audience = callee.clone().map_or(Audience::Tools, Audience::One);
+            let audience = client.clone().map_or(Audience::Tools, Audience::One);
             let request = self.tool_use_request(message, run, body::Execution::Server);
             self.send(audience, request);
             self.outbox.save(begun, !repeatable, &mut self.outputs);
-            self.run_here(run, callee);
+            self.run_here(run, client);
         }
     }
 
