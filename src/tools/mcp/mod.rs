@@ -5,6 +5,7 @@
 //! | `mod.rs` | a server that is kept running, and the calls to it |
 //! | `connection` | one connection, from the handshake to its end |
 //! | `child` | a server as a child process |
+//! | `http` | what is sent to a server elsewhere, and what is read of its answers |
 //! | `listener` | what a server tells and asks by itself |
 //! | `content` | what its tools answer, as text |
 //!
@@ -15,6 +16,7 @@
 mod child;
 mod connection;
 mod content;
+mod http;
 mod listener;
 
 pub use child::Program;
