@@ -21,9 +21,9 @@ mod value;
 
 pub use error::ConfigError;
 pub use sections::{
-    Agent, Budget, BuiltinTool, Endpoint, Hook, Hooks, Http, HttpTool, Interruption, KeptReasoning, Limits,
-    LiveKit, LogFormat, McpReach, McpServer, Model, Reasoning, Room, Store, StoreUrl, Switch, Telemetry,
-    Thinking, ToolTerms, Tools, Visibility,
+    Agent, Budget, BuiltinTool, ClientTool, Endpoint, Hook, Hooks, Http, HttpTool, Interruption,
+    KeptReasoning, Limits, LiveKit, LogFormat, McpReach, McpServer, Model, Reasoning, Room, Store, StoreUrl,
+    Switch, Telemetry, Thinking, ToolTerms, Tools, Visibility,
 };
 pub use source::Environment;
 pub use text::{Extra, Secret, Text};

@@ -9,6 +9,7 @@ use sotto_core::engine::hook::{Question, Ruling};
 use sotto_core::engine::record::{History, Page, Record};
 use sotto_core::model::{Chunk, Failure, Prompt};
 use sotto_core::tool::Tool;
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -25,6 +26,8 @@ pub struct Room {
     pub commands: mpsc::Sender<RoomCommand>,
     /// Whether we are connected: false while a lost connection is being restored.
     pub connected: watch::Receiver<bool>,
+    /// How to call people's clients.
+    pub calls: Arc<dyn Calls>,
 }
 
 /// What happens in a room. Agents (participants of kind agent, ourselves included) never appear.
@@ -100,6 +103,19 @@ pub enum RoomCommand {
     Transcript(Transcript),
     /// Send what is pending, then leave.
     Leave,
+}
+
+/// Remote calls to people's clients.
+pub trait Calls: Debug + Send + Sync {
+    /// Calls a method of one participant's client; its answer is the outcome. Dropping the future gives it up, and a late
+    /// answer is dropped.
+    fn call(
+        &self,
+        identity: &str,
+        method: &str,
+        arguments: Map<String, Value>,
+        timeout: Duration,
+    ) -> BoxFuture<'static, ToolOutcome>;
 }
 
 /// A language model behind some endpoint, or several.

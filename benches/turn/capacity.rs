@@ -16,7 +16,7 @@ const LASTING: Duration = Duration::from_secs(30);
 pub(crate) async fn measure(report: &mut Report, rooms: usize) {
     progress(&format!("processor time of {rooms} streaming conversations"));
     let script = Script::of_sentences(16, PACE);
-    let mut scene = Scene::for_many_rooms(&script).await;
+    let mut scene = Scene::for_many_rooms(&script, &[]).await;
     let visitors = crowd::gather(&mut scene, rooms).await;
     let idle = scene.processor_times();
     tokio::time::sleep(Duration::from_secs(5)).await;

@@ -12,6 +12,7 @@
 //! | [`sentence`] | the endpoint completes a sentence → the client has its packet, beside a bare packet |
 //! | [`store`] | what keeping it adds to that |
 //! | [`request`] | the agent's own work between a message and the request to the model |
+//! | [`tools`] | the agent's own work in one round of a tool |
 //! | [`capacity`] | conversations that one core carries |
 //! | [`memory`], [`flat`] | memory of idle conversations, after many turns, over very many messages |
 //! | [`cache`] | how much of each prompt the endpoint has seen before |
@@ -31,6 +32,7 @@ mod scene;
 mod script;
 mod sentence;
 mod store;
+mod tools;
 mod visitor;
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -47,7 +49,7 @@ use std::process::ExitCode;
 struct Arguments {
     /// What to measure; everything, unless named
     figures: Vec<Figure>,
-    /// How many rooms "many" are, where sentences and processor time are measured
+    /// How many rooms "many" are, where sentences, tools and processor time are measured
     #[arg(long, default_value_t = 100)]
     rooms: usize,
     /// How many messages the longest conversation has
@@ -73,6 +75,8 @@ enum Figure {
     Store,
     /// `UserMessage` → request to the model
     Request,
+    /// The model's call → the tool → the next request, with 1 conversation and with many
+    Tools,
     /// Conversations that one core carries
     Capacity,
     /// Memory of an idle conversation, and after 50 turns
@@ -113,6 +117,7 @@ async fn measure(Arguments { figures, rooms, messages, json, .. }: Arguments) {
             Figure::Sentence => sentence::measure(&mut report, rooms).await,
             Figure::Store => store::measure(&mut report).await,
             Figure::Request => request::measure(&mut report).await,
+            Figure::Tools => tools::measure(&mut report, rooms).await,
             Figure::Capacity => capacity::measure(&mut report, rooms).await,
             Figure::Memory => memory::measure(&mut report).await,
             Figure::Flat => flat::measure(&mut report, messages).await,

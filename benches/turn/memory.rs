@@ -20,7 +20,7 @@ const AT_ONCE: usize = 8;
 pub(crate) async fn measure(report: &mut Report) {
     progress(&format!("memory of {FEW} and of {MANY} conversations"));
     let script = Script::of_sentences(6, Duration::ZERO);
-    let mut scene = Scene::for_many_rooms(&script).await;
+    let mut scene = Scene::for_many_rooms(&script, &[]).await;
     let few = crowd::gather(&mut scene, FEW).await;
     let mut visitors = take_turns(few, 1).await;
     let small = scene.agent_kb();

@@ -35,9 +35,9 @@ impl Scene {
     }
 
     /// A process for agents in many rooms; none yet.
-    pub(crate) async fn for_many_rooms(script: &Script) -> Self {
+    pub(crate) async fn for_many_rooms(script: &Script, settings: &[(&str, &str)]) -> Self {
         let program = env::current_exe().expect("a running program knows its own file");
-        let scene = Self::begin(script, &program.to_string_lossy(), &["agents"], &[]).await;
+        let scene = Self::begin(script, &program.to_string_lossy(), &["agents"], settings).await;
         scene.agent.logs("that it knows the model", |line| line.contains("the model answers")).await;
         scene
     }

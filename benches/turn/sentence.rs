@@ -31,7 +31,7 @@ pub(crate) async fn measure(report: &mut Report, rooms: usize) {
     drop(scene);
 
     progress(&format!("sentences in {rooms} busy rooms"));
-    let mut scene = Scene::for_many_rooms(&script).await;
+    let mut scene = Scene::for_many_rooms(&script, &[]).await;
     let visitors = crowd::gather(&mut scene, rooms).await;
     let beacons: Vec<_> = visitors
         .iter()

@@ -3,7 +3,9 @@
 use crate::config::{self, McpReach, Secret, Text, ToolTerms};
 use crate::tls;
 use crate::tools::mcp::{self, Program, Reach, Remote};
-use crate::tools::{BuiltIn, HttpTool, HttpTools, Lock, Targets, Terms, Toolbox, Unusable};
+use crate::tools::{
+    BuiltIn, ClientTool, ClientTools, HttpTool, HttpTools, Lock, Targets, Terms, Toolbox, Unusable,
+};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Url};
 use std::collections::BTreeMap;
@@ -15,7 +17,8 @@ pub(super) fn toolbox(tools: &config::Tools) -> Result<Toolbox, Unusable> {
     let http = HttpTools::new(tools.http.iter().map(http_tool).collect(), &targets)?;
     let servers = tools.mcp.iter().map(|server| mcp_server(server, &targets));
     let servers = servers.collect::<Result<_, _>>()?;
-    Ok(Toolbox::new(built_in(tools), http, servers, Lock::new(tools.lock.clone())))
+    let client = ClientTools::new(tools.client.iter().map(client_tool).collect());
+    Ok(Toolbox::new(built_in(tools), http, client, servers, Lock::new(tools.lock.clone())))
 }
 
 fn built_in(tools: &config::Tools) -> BuiltIn {
@@ -67,7 +70,17 @@ fn mcp_server(server: &config::McpServer, targets: &Targets) -> Result<mcp::Sett
         trust_first_use: server.trust_first_use,
         shared: server.shared,
         terms: terms(&server.terms),
+        own_terms: server.own_terms.iter().map(|(tool, own)| (tool.clone(), terms(own))).collect(),
     })
+}
+
+fn client_tool(tool: &config::ClientTool) -> ClientTool {
+    ClientTool {
+        name: tool.name.as_str().to_owned(),
+        description: tool.description.as_str().to_owned(),
+        parameters: tool.parameters.clone(),
+        terms: terms(&tool.terms),
+    }
 }
 
 fn terms(terms: &ToolTerms) -> Terms {
@@ -78,6 +91,7 @@ fn terms(terms: &ToolTerms) -> Terms {
         timeout: terms.timeout,
         max_result_bytes: terms.max_result_bytes,
         repeatable: terms.repeatable,
+        execution: terms.execution,
     }
 }
 

@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use clap::Subcommand;
 use serde_json::{Map, Value, json};
 use sotto_core::engine::event::ToolOutcome;
-use sotto_core::tool::{Effects, Rights};
+use sotto_core::tool::{Effects, Execution, Rights};
 use std::fmt::Write as _;
 use std::io::Write;
 use std::sync::Arc;
@@ -18,6 +18,10 @@ use std::time::Duration;
 
 /// How long MCP servers may take to start: some are downloaded first.
 const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Said below the list where `tools.client_tools` is on.
+const MORE_OF_CLIENTS: &str =
+    "and whatever the clients in a room offer to run themselves (client_…), each in its owner's turns";
 
 /// List tools, try one, approve those of MCP servers.
 ///
@@ -40,7 +44,7 @@ enum What {
     ///
     /// The exit code is 1 if an MCP server cannot be reached.
     List {
-        /// Print one JSON object a line: name, from, effects, confirm, rights, approval, description, parameters
+        /// Print one JSON object a line: name, from, execution, effects, confirm, rights, approval, description, parameters
         #[arg(long)]
         json: bool,
     },
@@ -68,7 +72,13 @@ pub async fn run(arguments: Arguments, config: Config) -> anyhow::Result<()> {
     let tools = app.toolbox().open();
     tools.settled(PATIENCE).await;
     match arguments.what {
-        What::List { json } => list(&tools, json).await,
+        What::List { json } => {
+            list(&tools, json)?;
+            if app.config().tools.client_tools && !json {
+                writeln!(std::io::stdout(), "{MORE_OF_CLIENTS}")?;
+            }
+            complain_of_those_away(&tools).await
+        }
         What::Call { name, arguments } => call(&app, &tools, &name, &arguments).await,
         What::Approve { names } => {
             approve(&tools, &names)?;
@@ -78,11 +88,10 @@ pub async fn run(arguments: Arguments, config: Config) -> anyhow::Result<()> {
     }
 }
 
-async fn list(tools: &RoomTools, json: bool) -> anyhow::Result<()> {
+fn list(tools: &RoomTools, json: bool) -> std::io::Result<()> {
     let shown = if json { for_scripts } else { for_people };
     let text: String = tools.all().iter().map(shown).collect();
-    write!(std::io::stdout(), "{text}")?;
-    complain_of_those_away(tools).await
+    write!(std::io::stdout(), "{text}")
 }
 
 async fn complain_of_those_away(tools: &RoomTools) -> anyhow::Result<()> {
@@ -100,11 +109,21 @@ async fn complain_of_those_away(tools: &RoomTools) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn from(from: &From) -> String {
-    match from {
+fn from(listed: &Listed) -> String {
+    match &listed.from {
         From::BuiltIn => "built in".to_owned(),
         From::Http => "HTTP".to_owned(),
+        From::Client => "the client of whoever asks".to_owned(),
         From::Mcp(server) => format!("MCP server {server}"),
+    }
+}
+
+fn execution(execution: Execution) -> &'static str {
+    match execution {
+        Execution::Server => "server",
+        Execution::Client => "client",
+        Execution::Rpc => "rpc",
+        Execution::Either => "either",
     }
 }
 
@@ -128,7 +147,7 @@ fn approval(approval: Approval) -> &'static str {
 }
 
 fn for_scripts(listed: &Listed) -> String {
-    let Listed { tool, from: source, approval: state } = listed;
+    let Listed { tool, approval: state, .. } = listed;
     let rights = match &tool.rights {
         Rights::Everyone => Value::Null,
         Rights::Only { identities, attributes } => {
@@ -138,7 +157,7 @@ fn for_scripts(listed: &Listed) -> String {
         }
     };
     let line = json!({
-        "name": tool.spec.name, "from": from(source), "effects": effects(tool.effects), "confirm": tool.confirm,
+        "name": tool.spec.name, "from": from(listed), "execution": execution(tool.execution), "effects": effects(tool.effects), "confirm": tool.confirm,
         "rights": rights, "approval": approval(*state), "description": tool.spec.description,
         "parameters": tool.spec.parameters,
     });
@@ -147,13 +166,18 @@ fn for_scripts(listed: &Listed) -> String {
 
 /// A few lines, with all that the model would be told: it is what is approved.
 fn for_people(listed: &Listed) -> String {
-    let Listed { tool, from: source, approval: state } = listed;
+    let Listed { tool, approval: state, .. } = listed;
     let state = match state {
         Approval::Approved => "",
         Approval::New => ", NEW: not offered until it is approved",
         Approval::Changed => ", CHANGED since it was approved: not offered until it is approved again",
     };
-    let mut text = format!("{}\n  {}{state}\n", clean(&tool.spec.name), from(source));
+    let how = match tool.execution {
+        Execution::Server | Execution::Client => "",
+        Execution::Rpc => ", by a remote call",
+        Execution::Either => ", or the client of whoever asks if it offers this",
+    };
+    let mut text = format!("{}\n  {}{how}{state}\n", clean(&tool.spec.name), from(listed));
     let effects = effects(tool.effects);
     let effects = if effects.is_empty() { "none".to_owned() } else { effects.join(", ") };
     let confirm = if tool.confirm { "; the user is asked each time" } else { "" };
@@ -180,6 +204,9 @@ async fn call(app: &App, tools: &RoomTools, name: &str, arguments: &str) -> anyh
         bail!(
             "{name} is not approved; look at it with `sotto tools list`, then `sotto tools approve {name}`"
         );
+    }
+    if listed.from == From::Client {
+        bail!("{name} is run by the client of whoever asks for it in a room; it cannot be tried from here");
     }
     let limit = listed.tool.timeout.unwrap_or(app.config().tools.timeout);
     let progress = Arc::new(|how_far: String| eprintln!("{}", clean(&how_far)));
@@ -232,7 +259,7 @@ mod tests {
     use super::*;
     use crate::tools::Listed;
     use sotto_core::model::ToolSpec;
-    use sotto_core::tool::{Execution, Tool};
+    use sotto_core::tool::Tool;
 
     fn listed(approval: Approval) -> Listed {
         let tool = Tool {

@@ -9,7 +9,7 @@ mod tools;
 pub use hooks::{Hook, Hooks};
 pub use model::{Endpoint, Model, Switch, Thinking};
 pub use store::{KeptReasoning, Store, StoreUrl};
-pub use tools::{BuiltinTool, HttpTool, McpReach, McpServer, ToolTerms, Tools};
+pub use tools::{BuiltinTool, ClientTool, HttpTool, McpReach, McpServer, ToolTerms, Tools};
 
 use super::reader::Section;
 use super::source::Given;

@@ -85,6 +85,7 @@ mod the_shipped_file {
                     "SOTTO_MODEL_FALLBACK",
                     "SOTTO_TOOLS_MCP",
                     "SOTTO_TOOLS_HTTP",
+                    "SOTTO_TOOLS_CLIENT",
                     "SOTTO_HOOKS_BEFORE_MODEL",
                     "SOTTO_HOOKS_BEFORE_TOOL",
                     "SOTTO_HOOKS_BEFORE_SAY",
@@ -116,7 +117,8 @@ mod the_shipped_file {
             config.model.endpoints.iter().map(|e| e.key.as_ref().map(Secret::expose)).collect();
         assert_eq!(keys, [Some("main"), Some("fallback")]);
         assert_eq!(config.model.endpoints[1].name.as_str(), "qwen3-32b");
-        assert_eq!((config.tools.mcp.len(), config.tools.http.len()), (2, 1));
+        let Tools { mcp, http, client, .. } = &config.tools;
+        assert_eq!((mcp.len(), http.len(), client.len()), (2, 1, 1));
         let hooks = [&config.hooks.before_model, &config.hooks.before_tool, &config.hooks.before_say];
         assert!(hooks.iter().all(|hook| hook.is_some()));
     }

@@ -13,6 +13,7 @@
 //! | `delivery` | events to the session, without waiting for it |
 //! | `budget` | bytes that may wait in this process |
 //! | `outgoing` | commands → packets, streams, attributes; the farewell |
+//! | `calls` | tools that people's clients run as methods (RPC) |
 //! | `transcript` | the answer as LiveKit's front ends read it |
 //! | `pace` | how often it goes on |
 //! | `attributes` | our own attributes |
@@ -22,6 +23,7 @@
 
 mod attributes;
 mod budget;
+mod calls;
 mod counts;
 mod delivery;
 mod described;
@@ -43,6 +45,7 @@ pub use pace::Pace;
 
 use crate::address;
 use crate::ports::Room;
+use calls::Calls;
 use incoming::{Incoming, Rules};
 use livekit::prelude::RoomOptions;
 use livekit::{ConnectionState, ParticipantKind, RoomDataStreamOptions};
@@ -187,7 +190,8 @@ pub enum JoinError {
 }
 
 /// Keeps out what the SDK would handle by itself, on every connection of this process from now on: remote calls, which it
-/// takes in without limits, and transcriptions, of which the wrong one makes it panic. An agent uses neither.
+/// takes in without limits, and transcriptions, of which the wrong one makes it panic. An agent uses neither; of answers
+/// only those to its own calls come in (`calls`).
 pub fn keep_out_what_agents_do_not_use() {
     libwebrtc::sender_identity::keep_out_calls_and_transcriptions();
 }
@@ -226,6 +230,7 @@ pub async fn join(options: JoinOptions) -> Result<Room, JoinError> {
     }
 
     let name = room.name();
+    let calls = Arc::new(Calls(ourselves));
     let (tell, events) = mpsc::channel(WAITING_EVENTS);
     let (commands, asked) = mpsc::channel(WAITING_COMMANDS);
     let (reconnected, connection) = watch::channel(0);
@@ -254,7 +259,7 @@ pub async fn join(options: JoinOptions) -> Result<Room, JoinError> {
         tokio::join!(incoming.run(), outgoing.run());
         drop(until_left);
     });
-    Ok(Room { name, events, commands, connected })
+    Ok(Room { name, events, commands, connected, calls })
 }
 
 /// Leaves when it is dropped, however that comes about: a room whose handle is dropped lives on.

@@ -104,7 +104,7 @@ pub async fn run(
     };
     metrics.conversations.inc();
     let (results, incoming) = mpsc::channel(64);
-    let work = Work::new(ports.clone(), results);
+    let work = Work::new(ports.clone(), Arc::clone(&room.calls), results);
     let present = BTreeMap::new();
     let mut session = Session {
         engine,
@@ -434,8 +434,8 @@ impl Session {
             Output::Send { to, bytes } => return Some(RoomCommand::Send { to, bytes }),
             Output::State(state) => return Some(RoomCommand::State(state)),
             Output::Generate { request, prompt } => self.work.generate(request, prompt),
-            Output::RunTool { run, name, arguments, timeout } => {
-                self.work.run_tool(run, name, arguments, timeout);
+            Output::RunTool { run, name, arguments, timeout, callee } => {
+                self.work.run_tool(run, name, arguments, timeout, callee);
             }
             Output::CancelGenerate(request) => self.work.cancel_request(request),
             Output::CancelTool(run) => self.work.cancel_run(run),

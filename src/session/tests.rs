@@ -1,7 +1,7 @@
 //! A session between ports made of channels: what it carries, in which order, and what it survives.
 
 use super::*;
-use crate::ports::{Progress, Store};
+use crate::ports::{Calls, Progress, Store};
 use crate::store::memory::Memory;
 use futures_util::future::BoxFuture;
 use futures_util::future::ready;
@@ -98,6 +98,16 @@ impl Tools for Broken {
     }
 }
 
+/// Clients that take no calls.
+#[derive(Debug)]
+struct Deaf;
+
+impl Calls for Deaf {
+    fn call(&self, _: &str, _: &str, _: Map<String, Value>, _: Duration) -> BoxFuture<'static, ToolOutcome> {
+        futures_util::future::pending().boxed()
+    }
+}
+
 /// A store that answers when the test says so.
 #[derive(Clone, Default)]
 struct Slow(Arc<Mutex<Vec<Waiting>>>);
@@ -166,7 +176,8 @@ impl Bench {
         let (events, for_session) = mpsc::channel(16);
         let (from_session, commands) = mpsc::channel(16);
         let connected = watch::channel(true).1;
-        let room = Room { name: "room".to_owned(), events: for_session, commands: from_session, connected };
+        let (name, calls) = ("room".to_owned(), Arc::new(Deaf));
+        let room = Room { name, events: for_session, commands: from_session, connected, calls };
         let metrics = Arc::new(Metrics::default());
         let (tools, hooks) = (Arc::new(Broken), Arc::new(Broken));
         let ports = Ports { model, tools, hooks, metrics: Arc::clone(&metrics) };

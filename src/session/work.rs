@@ -1,23 +1,25 @@
 //! What takes long: requests to the model, runs of tools and questions to hooks, each a task that can be dropped at any time.
 
 use super::Ports;
-use crate::ports::Progress;
+use crate::ports::{Calls, Progress};
 use futures_util::{FutureExt, StreamExt};
 use serde_json::{Map, Value};
 use sotto_core::engine::event::{Input, RequestId, RunId, ToolOutcome};
 use sotto_core::engine::hook::{Question, QuestionId};
 use sotto_core::model::{Chunk, Failure, Prompt};
 use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::future::pending;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio::task::JoinSet;
-use tracing::debug;
 
 pub(super) struct Work {
     ports: Ports,
+    calls: Arc<dyn Calls>,
     results: mpsc::Sender<Input>,
     /// Dropping the set ends every task.
     tasks: JoinSet<()>,
@@ -27,9 +29,9 @@ pub(super) struct Work {
 }
 
 impl Work {
-    pub(super) fn new(ports: Ports, results: mpsc::Sender<Input>) -> Self {
+    pub(super) fn new(ports: Ports, calls: Arc<dyn Calls>, results: mpsc::Sender<Input>) -> Self {
         let (requests, runs, questions) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { ports, results, tasks: JoinSet::new(), requests, runs, questions }
+        Self { ports, calls, results, tasks: JoinSet::new(), requests, runs, questions }
     }
 
     pub(super) fn generate(&mut self, request: RequestId, prompt: Prompt) {
@@ -57,15 +59,25 @@ impl Work {
         name: String,
         arguments: Map<String, Value>,
         timeout: Duration,
+        callee: Option<String>,
     ) {
         self.forget_finished();
-        let (ports, results) = (self.ports.clone(), self.results.clone());
+        let (ports, calls, results) = (self.ports.clone(), Arc::clone(&self.calls), self.results.clone());
         let task = async move {
-            // Nobody in the room hears of it yet.
-            let told = name.clone();
-            let progress: Progress = Arc::new(move |how_far| debug!(tool = told, how_far, "goes on"));
-            let outcome = async { ports.tools.run(&name, arguments, timeout, progress).await };
-            let outcome = AssertUnwindSafe(outcome).catch_unwind().await;
+            // Only the newest word waits: a tool that talks much keeps nobody busy.
+            let (tell, told) = watch::channel(String::new());
+            let progress: Progress = Arc::new(move |how_far| drop(tell.send(how_far)));
+            let outcome = async {
+                match callee {
+                    Some(callee) => calls.call(&callee, &name, arguments, timeout).await,
+                    None => ports.tools.run(&name, arguments, timeout, progress).await,
+                }
+            };
+            let outcome = tokio::select! {
+                biased;
+                outcome = AssertUnwindSafe(outcome).catch_unwind() => outcome,
+                never = pass_on(run, told, &results) => match never {},
+            };
             let outcome = outcome.unwrap_or_else(|_| {
                 ports.metrics.panics.inc();
                 ToolOutcome::Failed("the tool's code failed".to_owned())
@@ -115,6 +127,15 @@ impl Work {
         self.runs.retain(|_, task| !task.is_finished());
         self.questions.retain(|_, task| !task.is_finished());
     }
+}
+
+/// Passes on how far a tool says that it is, for as long as somebody listens.
+async fn pass_on(run: RunId, mut told: watch::Receiver<String>, results: &mpsc::Sender<Input>) -> Infallible {
+    while told.changed().await.is_ok() {
+        let text = told.borrow_and_update().clone();
+        let _ = results.send(Input::Progress { run, text }).await;
+    }
+    pending().await
 }
 
 /// Passes on what the model streams; the failure that ended it, if it was one.

@@ -6,6 +6,7 @@
 //! | `registry` | several sources as one: no tool ever stands in another's place |
 //! | `builtin` | tools that need no service: time, calculator |
 //! | `http` | one HTTP request each, as the configuration describes it |
+//! | `client` | what the configuration declares for people's clients to run |
 //! | `mcp` | servers of the Model Context Protocol, as child processes or over HTTP |
 //! | `lock` | which tools of those servers somebody has looked at and approved |
 //! | `targets` | which hosts and addresses tools may be connected to |
@@ -17,6 +18,7 @@
 //! [`Tool`](sotto_core::tool::Tool) says of itself.
 
 mod builtin;
+mod client;
 mod http;
 mod lock;
 pub mod mcp;
@@ -28,6 +30,7 @@ mod terms;
 mod toolbox;
 
 pub use builtin::{BuiltIn, UnknownTool};
+pub use client::{ClientTools, Definition as ClientTool};
 pub(crate) use http::in_words as trouble_in_words;
 pub use http::{Definition as HttpTool, HttpTools, Unusable};
 pub use lock::{Approval, Lock, LockError};

@@ -20,13 +20,15 @@ pub struct Terms {
     pub max_result_bytes: usize,
     /// Whether running it twice does no harm.
     pub repeatable: bool,
+    /// Who runs it.
+    pub execution: Execution,
 }
 
 impl Terms {
     pub(super) fn tool(&self, name: String, description: String, parameters: Value) -> Tool {
         Tool {
             spec: ToolSpec { name, description, parameters, repeatable: self.repeatable },
-            execution: Execution::Server,
+            execution: self.execution,
             effects: self.effects,
             confirm: self.confirm,
             rights: self.rights.clone(),

@@ -2,10 +2,11 @@
 //!
 //! What keeps state is kept apart by conversation: each has connections of its own to MCP servers, made when it begins and
 //! closed when it ends, so that nothing one room said to a server can come out in another. That costs a child process, or a
-//! session at the server, per room and server. A server that keeps no state may be `shared` instead. HTTP tools and built-in
-//! ones have nothing to keep.
+//! session at the server, per room and server. A server that keeps no state may be `shared` instead. All other tools have
+//! nothing to keep.
 
 use super::builtin::BuiltIn;
+use super::client::ClientTools;
 use super::http::HttpTools;
 use super::lock::{Approval, Lock};
 use super::mcp::{self, Server};
@@ -24,6 +25,7 @@ use tokio::time::timeout;
 pub struct Toolbox {
     own: Arc<BuiltIn>,
     http: Arc<HttpTools>,
+    client: Arc<ClientTools>,
     mcp: Vec<Arc<mcp::Settings>>,
     lock: Arc<Lock>,
     /// Started with the first conversation.
@@ -32,9 +34,16 @@ pub struct Toolbox {
 
 impl Toolbox {
     /// Connects to nothing yet.
-    pub fn new(own: BuiltIn, http: HttpTools, mcp: Vec<mcp::Settings>, lock: Lock) -> Self {
+    pub fn new(
+        own: BuiltIn,
+        http: HttpTools,
+        client: ClientTools,
+        mcp: Vec<mcp::Settings>,
+        lock: Lock,
+    ) -> Self {
+        let (own, http, client) = (Arc::new(own), Arc::new(http), Arc::new(client));
         let mcp = mcp.into_iter().map(Arc::new).collect();
-        Self { own: Arc::new(own), http: Arc::new(http), mcp, lock: Arc::new(lock), shared: OnceLock::new() }
+        Self { own, http, client, mcp, lock: Arc::new(lock), shared: OnceLock::new() }
     }
 
     /// What a new conversation has. Begins to connect to its servers.
@@ -45,11 +54,13 @@ impl Toolbox {
         let (shared, own): (Vec<_>, Vec<_>) = self.mcp.iter().partition(|settings| settings.shared);
         let shared = self.shared.get_or_init(|| shared.iter().map(start).collect());
         let servers: Vec<_> = shared.iter().cloned().chain(own.iter().map(start)).collect();
-        let mut sources: Vec<Arc<dyn Tools>> = vec![Arc::clone(&self.own) as _, Arc::clone(&self.http) as _];
+        let mut sources: Vec<Arc<dyn Tools>> =
+            vec![Arc::clone(&self.own) as _, Arc::clone(&self.http) as _, Arc::clone(&self.client) as _];
         sources.extend(servers.iter().map(|server| Arc::clone(server) as _));
         RoomTools {
             own: Arc::clone(&self.own),
             http: Arc::clone(&self.http),
+            client: Arc::clone(&self.client),
             servers,
             registry: Registry::new(sources),
         }
@@ -65,6 +76,7 @@ impl Toolbox {
 pub struct RoomTools {
     own: Arc<BuiltIn>,
     http: Arc<HttpTools>,
+    client: Arc<ClientTools>,
     servers: Vec<Arc<Server>>,
     registry: Registry,
 }
@@ -87,6 +99,8 @@ pub enum From {
     BuiltIn,
     /// A request to a service.
     Http,
+    /// The client of whoever asks, as the configuration declares it.
+    Client,
     /// The MCP server of this name.
     Mcp(String),
 }
@@ -122,7 +136,9 @@ impl RoomTools {
             offers.iter().map(listed).collect::<Vec<_>>()
         });
         let own = approved(self.own.offered(), From::BuiltIn);
-        own.chain(approved(self.http.offered(), From::Http)).chain(of_servers).collect()
+        let http = approved(self.http.offered(), From::Http);
+        let client = approved(self.client.offered(), From::Client);
+        own.chain(http).chain(client).chain(of_servers).collect()
     }
 }
 

@@ -28,6 +28,8 @@ pub enum Execution {
     Server,
     /// A participant's client.
     Client,
+    /// A participant's client, by a remote call of LiveKit's own (RPC) instead of an envelope.
+    Rpc,
     /// A client if one offers it, else the agent.
     Either,
 }

@@ -11,7 +11,8 @@
 //!
 //! `livekit` also answers remote calls by itself, without a limit on their number or on the time they stay open,
 //! and panics at a transcription whose track has a strange id. A process that has no use for either can
-//! [`keep_out_calls_and_transcriptions`] before `livekit` sees them.
+//! [`keep_out_calls_and_transcriptions`] before `livekit` sees them. Where it makes a call itself it says whose answer
+//! it [expects](expect_answer_from), and that one alone comes through, once.
 
 use std::{
     collections::VecDeque,
@@ -30,16 +31,61 @@ use prost::Message;
 /// Entries kept per connection. A packet that nobody asks about is forgotten when so many have come after it.
 const MAX_ENTRIES: usize = 4096;
 
-/// The streams in which remote calls and their answers travel have such a topic.
+/// The streams in which remote calls and their answers travel have such a topic, answers this one.
 const CALL_TOPICS: &str = "lk.rpc_";
+const ANSWER_TOPIC: &str = "lk.rpc_response";
 
 static KEEPS_OUT: AtomicBool = AtomicBool::new(false);
 
 /// From now on, remote calls (requests, acknowledgements and responses, as packets and as streams) and
-/// transcription packets are dropped on every connection of this process, as if they had never come. For
-/// processes that offer no methods, make no calls and read no transcriptions.
+/// transcription packets are dropped on every connection of this process, as if they had never come, but for answers
+/// that are [expected](expect_answer_from). For processes that offer no methods and read no transcriptions.
 pub fn keep_out_calls_and_transcriptions() {
     KEEPS_OUT.store(true, Ordering::Relaxed);
+}
+
+/// Those who were called and have not answered yet.
+static EXPECTED: Mutex<Vec<Arc<Expected>>> = Mutex::new(Vec::new());
+
+/// What of one call's answer has come.
+#[derive(Debug)]
+struct Expected {
+    identity: String,
+    acknowledged: AtomicBool,
+    answered: AtomicBool,
+}
+
+/// For as long as this lives, the answer of the one who was called is let in. Dropping it keeps out what comes later.
+#[derive(Debug)]
+#[must_use]
+pub struct ExpectedAnswer(Arc<Expected>);
+
+/// From now on one acknowledgement and one response of this participant are let in, in whatever room: to be asked for
+/// before each call.
+pub fn expect_answer_from(identity: impl Into<String>) -> ExpectedAnswer {
+    let (acknowledged, answered) = (AtomicBool::new(false), AtomicBool::new(false));
+    let expected = Arc::new(Expected { identity: identity.into(), acknowledged, answered });
+    EXPECTED.lock().push(expected.clone());
+    ExpectedAnswer(expected)
+}
+
+impl Drop for ExpectedAnswer {
+    fn drop(&mut self) {
+        EXPECTED.lock().retain(|expected| !Arc::ptr_eq(expected, &self.0));
+    }
+}
+
+/// Whether it is part of an answer that somebody waits for, on the server's word about its sender. Each comes once.
+fn is_expected(packet: &DataPacket) -> bool {
+    let part: fn(&Expected) -> &AtomicBool = match &packet.value {
+        Some(Value::RpcAck(_)) => |expected| &expected.acknowledged,
+        Some(Value::RpcResponse(_)) => |expected| &expected.answered,
+        Some(Value::StreamHeader(header)) if header.topic == ANSWER_TOPIC => |expected| &expected.answered,
+        _ => return false,
+    };
+    let expected = EXPECTED.lock();
+    let mut of_sender = expected.iter().filter(|expected| expected.identity == packet.participant_identity);
+    of_sender.any(|expected| !part(expected).swap(true, Ordering::Relaxed))
 }
 
 /// Of a stream only the header says what it is; without one, `livekit` keeps nothing of the rest.
@@ -112,7 +158,7 @@ impl Record {
     pub(crate) fn admit(&self, message: &[u8]) -> bool {
         let Ok(packet) = DataPacket::decode(message) else { return true };
         if KEEPS_OUT.load(Ordering::Relaxed) && packet.value.as_ref().is_some_and(is_call_or_transcription) {
-            return false;
+            return is_expected(&packet);
         }
         self.note(packet);
         true
@@ -265,6 +311,34 @@ mod tests {
         drop(senders);
         assert_eq!(known.strong_count(), 0, "the registry keeps nothing of it");
         assert!(Senders::of_connection("").is_none(), "a connection without a name is nobody's");
+    }
+
+    #[test]
+    fn only_the_answer_of_the_one_who_was_called_is_let_in_and_once() {
+        let from = |identity: &str, value: Value| DataPacket {
+            participant_identity: identity.to_owned(),
+            value: Some(value),
+            ..DataPacket::default()
+        };
+        let ack = || Value::RpcAck(RpcAck::default());
+        let response = || Value::RpcResponse(RpcResponse::default());
+        let stream =
+            |topic: &str| Value::StreamHeader(Header { topic: topic.to_owned(), ..Header::default() });
+        assert!(!is_expected(&from("called-once", ack())), "nobody was called");
+        let first = expect_answer_from("called-once");
+        let second = expect_answer_from("called-once");
+        for other in [ack(), response(), stream("lk.rpc_response")] {
+            assert!(!is_expected(&from("somebody-else", other)), "it was not asked");
+        }
+        for call in [Value::RpcRequest(RpcRequest::default()), stream("lk.rpc_request")] {
+            assert!(!is_expected(&from("called-once", call)), "who is called may not call");
+        }
+        assert!(is_expected(&from("called-once", ack())) && is_expected(&from("called-once", ack())));
+        assert!(!is_expected(&from("called-once", ack())), "two calls, two acknowledgements");
+        assert!(is_expected(&from("called-once", stream("lk.rpc_response"))));
+        drop((first, second));
+        assert!(!is_expected(&from("called-once", response())), "nobody waits any more");
+        assert!(EXPECTED.lock().iter().all(|expected| expected.identity != "called-once"));
     }
 
     #[test]

@@ -167,7 +167,10 @@ impl Screen {
                 self.show_line(&mut out, Look::Dim, &format!("> {}", clean(&heard.text)));
             }
             Body::MemoryTrace(memory) => self.remark(&mut out, "remembered", &memory.content),
-            Body::Commentary(commentary) => self.remark(&mut out, "comment", &commentary.content),
+            Body::Commentary(commentary) => {
+                let of_tool = commentary.commentary_type.as_deref() == Some("tool_progress");
+                self.remark(&mut out, if of_tool { "progress" } else { "comment" }, &commentary.content);
+            }
             Body::ErrorMessage(error) => {
                 self.stop_thinking(&mut out, now);
                 self.complain(&mut out, error);

@@ -224,7 +224,7 @@ pub(super) struct Belonging {
 }
 
 impl Belonging {
-    /// The message of the next stanza; nothing if what would tell is no longer kept.
+    /// The message of the next stanza; nothing if what would tell is no longer kept, or if it cannot happen again.
     pub(super) fn message(&mut self, body: &Body) -> Option<String> {
         match body {
             Body::StartAnswer(start) => {

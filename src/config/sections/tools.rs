@@ -1,4 +1,4 @@
-//! `[tools]`, `[[tools.mcp]]` and `[[tools.http]]`: what the model may call, and on what terms.
+//! `[tools]`, `[[tools.mcp]]`, `[[tools.http]]` and `[[tools.client]]`: what the model may call, and on what terms.
 
 use super::MANY;
 use crate::config::reader::Section;
@@ -8,7 +8,7 @@ use crate::config::{Secret, Text};
 use crate::tools::problem_of_name;
 use serde_json::Value;
 use sotto_core::engine::settings::{Gate, Policy, Speakers};
-use sotto_core::tool::{Effects, Rights};
+use sotto_core::tool::{Effects, Execution, Rights};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -48,6 +48,8 @@ pub struct Tools {
     pub mcp: Vec<McpServer>,
     /// HTTP tools.
     pub http: Vec<HttpTool>,
+    /// Tools that people's clients run.
+    pub client: Vec<ClientTool>,
 }
 
 /// On what terms a tool of somebody else's is used.
@@ -65,6 +67,8 @@ pub struct ToolTerms {
     pub max_result_bytes: usize,
     /// Whether running it twice does no harm.
     pub repeatable: bool,
+    /// Who runs it.
+    pub execution: Execution,
 }
 
 /// `[[tools.mcp]]`: an MCP server.
@@ -82,6 +86,8 @@ pub struct McpServer {
     pub shared: bool,
     /// What holds for its tools.
     pub terms: ToolTerms,
+    /// What holds for single ones instead, by the names that the server gives them.
+    pub own_terms: BTreeMap<String, ToolTerms>,
 }
 
 /// How an MCP server is reached.
@@ -124,6 +130,19 @@ pub struct HttpTool {
     pub terms: ToolTerms,
 }
 
+/// `[[tools.client]]`: a tool that the client of whoever asks runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClientTool {
+    /// How the model and the client call it.
+    pub name: Text,
+    /// What it does, for the model.
+    pub description: Text,
+    /// JSON Schema of the arguments.
+    pub parameters: Value,
+    /// What holds for it.
+    pub terms: ToolTerms,
+}
+
 impl Tools {
     pub(in crate::config) fn read(section: &mut Section<'_, '_>) -> Self {
         let max_result_bytes = section.or("max_result_bytes", 32_768, result_bytes());
@@ -135,6 +154,7 @@ impl Tools {
             McpServer::read(server, &mut names, max_result_bytes)
         });
         let http = section.tables("http", |tool| HttpTool::read(tool, &mut names, max_result_bytes));
+        let client = section.tables("client", |tool| ClientTool::read(tool, &mut names));
         Self {
             max_rounds: section.or("max_rounds", 8, integer(0..=100)),
             timeout: section.or("timeout", Duration::from_secs(30), seconds(0.1..=3_600.0)),
@@ -148,6 +168,7 @@ impl Tools {
             lock: section.get("lock", path).or(beside).unwrap_or_else(|| "tools.lock".into()),
             mcp: mcp.into_iter().flatten().collect(),
             http: http.into_iter().flatten().collect(),
+            client: client.into_iter().flatten().collect(),
         }
     }
 }
@@ -166,16 +187,67 @@ fn policy(section: &mut Section<'_, '_>) -> Policy {
 }
 
 impl ToolTerms {
+    /// Of a tool that the agent can run.
     fn read(section: &mut Section<'_, '_>, max_result_bytes: usize) -> Self {
+        let max_result_bytes = section.or("max_result_bytes", max_result_bytes, result_bytes());
+        let execution = section.or("execution", Execution::Server, one_of(&EXECUTIONS));
+        Self::read_for(section, execution, max_result_bytes)
+    }
+
+    fn read_for(section: &mut Section<'_, '_>, execution: Execution, max_result_bytes: usize) -> Self {
         Self {
             effects: section.in_file("effects", effects).unwrap_or(Effects::ALL),
             confirm: section.or("confirm", false, boolean),
             rights: section.in_file("rights", rights).unwrap_or_default(),
-            timeout: section.get("timeout", seconds(0.1..=3_600.0)),
-            max_result_bytes: section.or("max_result_bytes", max_result_bytes, result_bytes()),
+            timeout: section.get("timeout", call_seconds()),
+            max_result_bytes,
             repeatable: section.or("repeatable", false, boolean),
+            execution,
         }
     }
+
+    /// Of single tools, where they are others than those of their server.
+    fn by_tool(&self) -> impl Fn(&Given) -> Result<BTreeMap<String, Self>, Mismatch> {
+        move |given| {
+            let expected =
+                "a table of tools, each with terms of its own, as { read_file = { confirm = true } }";
+            let expected = || Mismatch::Expected(expected.to_owned());
+            let Raw::Table(tools) = &given.raw else { return Err(expected()) };
+            let terms = |(name, given): (&String, &Given)| {
+                let Raw::Table(keys) = &given.raw else { return Err(expected()) };
+                let mut terms = self.clone();
+                for (key, given) in keys {
+                    terms.set(key, given)?;
+                }
+                Ok((name.clone(), terms))
+            };
+            tools.iter().map(terms).collect()
+        }
+    }
+
+    fn set(&mut self, key: &str, given: &Given) -> Result<(), Mismatch> {
+        match key {
+            "effects" => self.effects = effects(given)?,
+            "confirm" => self.confirm = boolean(given)?,
+            "rights" => self.rights = rights(given)?,
+            "timeout" => self.timeout = Some(call_seconds()(given)?),
+            "max_result_bytes" => self.max_result_bytes = result_bytes()(given)?,
+            "repeatable" => self.repeatable = boolean(given)?,
+            "execution" => self.execution = one_of(&EXECUTIONS)(given)?,
+            _ => {
+                let keys = "effects, confirm, rights, timeout, max_result_bytes, repeatable or execution";
+                return Err(Mismatch::Expected(format!("a table of tools whose terms are of {keys}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Who runs what the agent can run.
+const EXECUTIONS: [(&str, Execution); 2] = [("server", Execution::Server), ("either", Execution::Either)];
+
+fn call_seconds() -> impl Fn(&Given) -> Result<Duration, Mismatch> {
+    seconds(0.1..=3_600.0)
 }
 
 impl McpServer {
@@ -196,13 +268,16 @@ impl McpServer {
         }
         let directory = section.get("directory", path);
         let headers = headers(section);
+        let terms = ToolTerms::read(section, max_result_bytes);
+        let own_terms = section.in_file("tools", terms.by_tool()).unwrap_or_default();
         let server = Self {
             name: name.clone().unwrap_or_else(|| "".into()),
             reach: McpReach::Url { url: "".into(), headers: BTreeMap::new() },
             only: section.in_file("only", list(text)),
             trust_first_use: section.or("trust_first_use", false, boolean),
             shared: section.or("shared", false, boolean),
-            terms: ToolTerms::read(section, max_result_bytes),
+            terms,
+            own_terms,
         };
         let reach = match (command, url) {
             (Some(command), None) if command.is_empty() => {
@@ -246,18 +321,28 @@ impl HttpTool {
         let url = section.required("url", value::tool_url);
         let method = section.or("method", "POST", one_of(&METHODS));
         let headers = headers(section);
-        let parameters = section.in_file("parameters", value::schema);
+        let parameters = parameters(section);
         let terms = ToolTerms::read(section, max_result_bytes);
-        Some(Self {
-            name: name?,
-            description: description?,
-            url: url?,
-            method,
-            headers,
-            parameters: parameters.unwrap_or_else(|| serde_json::json!({"type": "object", "properties": {}})),
-            terms,
-        })
+        Some(Self { name: name?, description: description?, url: url?, method, headers, parameters, terms })
     }
+}
+
+impl ClientTool {
+    fn read(section: &mut Section<'_, '_>, names: &mut BTreeSet<String>) -> Option<Self> {
+        let name = name(section, names);
+        let description = section.required("description", text);
+        let by_call = section.or("rpc", false, boolean);
+        let execution = if by_call { Execution::Rpc } else { Execution::Client };
+        let parameters = parameters(section);
+        // Clients send no more than an envelope holds.
+        let terms = ToolTerms::read_for(section, execution, usize::MAX);
+        Some(Self { name: name?, description: description?, parameters, terms })
+    }
+}
+
+fn parameters(section: &mut Section<'_, '_>) -> Value {
+    let none = || serde_json::json!({"type": "object", "properties": {}});
+    section.in_file("parameters", value::schema).unwrap_or_else(none)
 }
 
 /// A name that is safe, and nobody else's.

@@ -1,7 +1,7 @@
 //! Tools of others: what is read, and what is told of mistakes.
 
 use super::*;
-use sotto_core::tool::{Effects, Rights};
+use sotto_core::tool::{Effects, Execution, Rights};
 
 #[test]
 fn a_server_has_only_what_is_said_of_it() {
@@ -47,6 +47,47 @@ fn terms_are_read_and_those_of_all_tools_hold_where_nothing_is_said() {
     assert_eq!((a.method, b.method), ("POST", "GET"));
     assert_eq!(b.parameters["required"][0], "x");
     assert!(config.secrets().any(|secret| secret == "abcdefgh"), "a key in a header is a secret");
+}
+
+#[test]
+fn single_tools_of_a_server_may_have_terms_of_their_own() {
+    let file = "[[tools.mcp]]\nname = 'files'\ncommand = ['serve']\neffects = ['reads_private']\ntimeout = 5\n\
+                [tools.mcp.tools]\nread = { repeatable = true, execution = 'either' }\n\
+                write = { effects = ['changes'], confirm = true, timeout = 60, max_result_bytes = 500, \
+                rights = { identities = ['alice'] } }\n";
+    let config = good(file, &[]);
+    let [server] = &config.tools.mcp[..] else { panic!("one server") };
+    let (all, read, write) = (&server.terms, &server.own_terms["read"], &server.own_terms["write"]);
+    assert_eq!(*read, ToolTerms { repeatable: true, execution: Execution::Either, ..all.clone() });
+    let rights = Rights::Only { identities: vec!["alice".to_owned()], attributes: Vec::new() };
+    let expected = ToolTerms {
+        effects: Effects { changes: true, ..Effects::NONE },
+        confirm: true,
+        rights,
+        timeout: Some(Duration::from_secs(60)),
+        max_result_bytes: 500,
+        ..all.clone()
+    };
+    assert_eq!(*write, expected);
+    assert_eq!((all.timeout, all.execution), (Some(Duration::from_secs(5)), Execution::Server));
+}
+
+#[test]
+fn tools_are_declared_for_clients_and_for_either() {
+    let file = "[[tools.client]]\nname = 'a'\ndescription = 'A.'\neffects = []\n\
+                [[tools.client]]\nname = 'b'\ndescription = 'B.'\nrpc = true\ntimeout = 3\nconfirm = true\n\
+                parameters = { type = 'object', required = ['x'] }\n\
+                [[tools.http]]\nname = 'c'\ndescription = 'C.'\nurl = 'https://c.example/'\nexecution = 'either'\n";
+    let config = good(file, &[]);
+    let [a, b] = &config.tools.client[..] else { panic!("two tools") };
+    assert_eq!((a.terms.execution, a.terms.effects), (Execution::Client, Effects::NONE));
+    assert_eq!((b.terms.execution, b.terms.effects), (Execution::Rpc, Effects::ALL));
+    assert_eq!((b.terms.timeout, b.terms.confirm), (Some(Duration::from_secs(3)), true));
+    assert_eq!(
+        (a.parameters["type"].as_str(), b.parameters["required"][0].as_str()),
+        (Some("object"), Some("x"))
+    );
+    assert_eq!(config.tools.http[0].terms.execution, Execution::Either);
 }
 
 #[test]
@@ -104,6 +145,21 @@ fn mistakes_are_told_with_their_place_and_remedy() {
             "[[tools.http]]\nname = 'a'\ndescription = 'A'\nurl = 'https://a.example/'\nrights = { users = ['x'] }\n",
             "sotto.toml:5: tools.http number 1.rights is a table but must be a table with identities, attributes or both, \
              as { identities = [\"alice\"], attributes = { role = \"admin\" } }",
+        ),
+        (
+            "[[tools.http]]\nname = 'a'\ndescription = 'A'\nurl = 'https://a.example/'\nexecution = 'client'\n",
+            "sotto.toml:5: tools.http number 1.execution is \"client\" but must be one of \"server\", \"either\"",
+        ),
+        (
+            "[[tools.mcp]]\nname = 'a'\ncommand = ['x']\ntools = { read = { confrim = true } }\n",
+            "sotto.toml:4: tools.mcp number 1.tools is a table but must be a table of tools whose terms are of effects, \
+             confirm, rights, timeout, max_result_bytes, repeatable or execution",
+        ),
+        ("[[tools.client]]\nname = 'a'\n", "sotto.toml:1: tools.client number 1 has no description; add it"),
+        (
+            "[[tools.client]]\nname = 'a'\ndescription = 'A'\nurl = 'https://a.example/'\n",
+            "sotto.toml:4: tools.client number 1.url is unknown; the keys there are name, description, rpc, parameters, \
+             effects, confirm, rights, timeout, repeatable",
         ),
         (
             "[tools]\nallow_hosts = ['http://localhost:80']\n",

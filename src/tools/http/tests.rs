@@ -7,7 +7,7 @@ use axum::http::Uri;
 use axum::routing::any;
 use reqwest::header::HeaderValue;
 use serde_json::json;
-use sotto_core::tool::{Effects, Rights};
+use sotto_core::tool::{Effects, Execution, Rights};
 use std::future::pending;
 use std::sync::{Arc, Mutex};
 use tokio::net::TcpListener;
@@ -73,6 +73,7 @@ fn definition(port: u16, method: Method) -> Definition {
             timeout: None,
             max_result_bytes: 1_000,
             repeatable: false,
+            execution: Execution::Server,
         },
     }
 }

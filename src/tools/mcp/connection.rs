@@ -1,6 +1,7 @@
 //! One connection to a server, from the handshake to its end.
 
 use super::child::{Process, Program};
+use super::http::Bounded;
 use super::listener::Listener;
 use crate::address;
 use crate::tools::targets::{TargetError, Targets};
@@ -82,7 +83,8 @@ impl Connection {
                     .custom_headers(headers)
                     .max_sse_event_size(MAX_MESSAGE_BYTES)
                     .max_concurrent_requests(MAX_REQUESTS);
-                let transport = StreamableHttpClientTransport::with_client(client.clone(), config);
+                let client = Bounded { client: client.clone(), most: MAX_MESSAGE_BYTES };
+                let transport = StreamableHttpClientTransport::with_client(client, config);
                 (serve_client(listener, transport).await, None)
             }
         };

@@ -5,6 +5,7 @@
 //! | `mod.rs` | a server that is kept running, and the calls to it |
 //! | `connection` | one connection, from the handshake to its end |
 //! | `child` | a server as a child process |
+//! | `http` | what is sent to a server elsewhere, and what is read of its answers |
 //! | `listener` | what a server tells and asks by itself |
 //! | `content` | what its tools answer, as text |
 //!
@@ -15,6 +16,7 @@
 mod child;
 mod connection;
 mod content;
+mod http;
 mod listener;
 
 pub use child::Program;
@@ -39,6 +41,7 @@ use rmcp::{RoleClient, ServiceError, model};
 use serde_json::{Map, Value};
 use sotto_core::engine::event::ToolOutcome;
 use sotto_core::tool::Tool;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
@@ -72,6 +75,15 @@ pub struct Settings {
     pub shared: bool,
     /// What holds for its tools.
     pub terms: Terms,
+    /// What holds for single ones instead, by the names it gives them.
+    pub own_terms: BTreeMap<String, Terms>,
+}
+
+impl Settings {
+    /// What holds for one of its tools.
+    fn terms_of(&self, original: &str) -> &Terms {
+        self.own_terms.get(original).unwrap_or(&self.terms)
+    }
 }
 
 /// A tool of a server, approved or not.
@@ -199,7 +211,7 @@ impl Tools for Server {
         let Some(offer) = offers.iter().find(|offer| offer.is_offered_as(name)) else {
             return std::future::ready(ToolOutcome::Failed(format!("there is no tool {name:?}"))).boxed();
         };
-        let most = self.settings.terms.max_result_bytes;
+        let most = self.settings.terms_of(&offer.original).max_result_bytes;
         let (link, listener) = (self.link.clone(), Arc::clone(&self.listener));
         let params = CallToolRequestParams::new(offer.original.clone()).with_arguments(arguments);
         async move {
@@ -413,7 +425,11 @@ impl Keeper {
             original: tool.name.to_string(),
             approval: Approval::New,
             look: lock::look(&tool.name, &description, &parameters),
-            tool: self.settings.terms.tool(names::of_server(server, &tool.name), description, parameters),
+            tool: self.settings.terms_of(&tool.name).tool(
+                names::of_server(server, &tool.name),
+                description,
+                parameters,
+            ),
         })
     }
 

@@ -1,17 +1,26 @@
-//! A server that never comes: how often it is tried. What servers do that are there, the end-to-end tests show.
+//! A server that never comes: how often it is tried; and one that never ends what it says. What servers do that are there, the
+//! end-to-end tests show.
 
 use super::*;
-use sotto_core::tool::{Effects, Rights};
+use crate::tools::targets::Targets;
+use sotto_core::tool::{Effects, Execution, Rights};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 
 fn missing(directory: &std::path::Path) -> Server {
+    let program = Program {
+        program: "/nonexistent/server".to_owned(),
+        arguments: Vec::new(),
+        environment: BTreeMap::new(),
+        directory: None,
+    };
+    server(Reach::Program(program), directory)
+}
+
+fn server(reach: Reach, directory: &std::path::Path) -> Server {
     let settings = Settings {
         name: "missing".to_owned(),
-        reach: Reach::Program(Program {
-            program: "/nonexistent/server".to_owned(),
-            arguments: Vec::new(),
-            environment: std::collections::BTreeMap::new(),
-            directory: None,
-        }),
+        reach,
         only: None,
         trust_first_use: true,
         shared: false,
@@ -22,7 +31,9 @@ fn missing(directory: &std::path::Path) -> Server {
             timeout: None,
             max_result_bytes: 1_000,
             repeatable: false,
+            execution: Execution::Server,
         },
+        own_terms: BTreeMap::new(),
     };
     Server::start(Arc::new(settings), Arc::new(Lock::new(directory.join("tools.lock"))))
 }
@@ -53,4 +64,43 @@ async fn nobody_tries_when_nobody_needs_it() {
     drop(server);
     while link.changed().await.is_ok() {}
     assert!(!directory.path().join("tools.lock").exists(), "nothing was approved");
+}
+
+/// Answers every request with this head and then the same again and again, for as long as somebody reads it.
+async fn endless(head: &'static str, again: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}/mcp", listener.local_addr().expect("an address"));
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let _ = stream.read(&mut [0; 4_096]).await;
+                let _ = stream.write_all(format!("HTTP/1.1 {head}\r\n\r\n").as_bytes()).await;
+                let more = again.repeat(1_000);
+                while stream.write_all(more.as_bytes()).await.is_ok() {}
+            });
+        }
+    });
+    url
+}
+
+#[tokio::test]
+async fn an_answer_without_an_end_is_not_read_to_it() {
+    crate::tls::choose_provider();
+    let longer = "a message of the server is longer than 8388608 bytes";
+    for (head, again, told) in [
+        ("200 OK\r\ncontent-type: application/json", "[\"and so on\", ", longer),
+        // The SDK keeps to itself why a stream of events has ended.
+        ("200 OK\r\ncontent-type: text/event-stream", "data: and so on\n", "connection closed"),
+        ("500 Oh\r\ncontent-type: application/json", "{\"and\": ", longer),
+    ] {
+        let url = endless(head, again).await.parse().expect("a URL");
+        let targets = Targets::new(["127.0.0.1".to_owned()], crate::tls::client_config());
+        let remote =
+            Remote::new(url, reqwest::header::HeaderMap::new(), &targets).expect("it may be reached");
+        let directory = tempfile::tempdir().expect("a directory");
+        let server = server(Reach::Http(remote), directory.path());
+        let settled = timeout(START, server.settled()).await.expect("it is not waited for");
+        let reason = settled.expect_err("it says nothing of use");
+        assert!(reason.contains(told), "{head}: {reason}");
+    }
 }

@@ -64,6 +64,11 @@ async function send({ type, body, absent = [], as = 'packet' }) {
   return { stanza, length: bytes.length };
 }
 
+// Answers like the Python peer: who called, and the payload in capitals.
+function serve({ method }) {
+  room.registerRpcMethod(method, async ({ callerIdentity, payload }) => `${callerIdentity}:${payload.toUpperCase()}`);
+}
+
 // The transport protocol that each connection uses: ICE over TCP would hide that UDP is broken.
 async function protocol(connection) {
   const stats = await connection.getStats();
@@ -72,4 +77,10 @@ async function protocol(connection) {
   return stats.get(pair?.localCandidateId)?.protocol ?? null;
 }
 
-window.doing = { join, send, protocols: () => Promise.all(connections.map(protocol)), leave: () => room.disconnect() };
+window.doing = {
+  join,
+  send,
+  serve,
+  protocols: () => Promise.all(connections.map(protocol)),
+  leave: () => room.disconnect(),
+};

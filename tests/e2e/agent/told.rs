@@ -30,6 +30,7 @@ pub(super) fn told(body: &Body) -> String {
         Body::ToolConsentRequest(body) => format!("may it use {}?", body.tool_name),
         Body::ReasoningDelta(body) => format!("delta {}: {}", body.step_index, body.delta),
         Body::TurnMeta(body) => format!("meta{}", if body.interrupted { " (interrupted)" } else { "" }),
+        Body::Commentary(body) => format!("comment {}", body.content),
         other => format!("unexpected: {other:?}"),
     }
 }

@@ -1,13 +1,17 @@
 //! Tools, as those in a room meet them: whose they are, who may have them used, and who runs them.
 
+mod calls;
 mod consent;
 mod hosts;
 mod lists;
+mod progress;
 mod rights;
 
+pub(crate) use calls::*;
 pub(crate) use consent::*;
 pub(crate) use hosts::*;
 pub(crate) use lists::*;
+pub(crate) use progress::*;
 pub(crate) use rights::*;
 
 use super::Scene;

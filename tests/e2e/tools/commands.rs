@@ -10,7 +10,10 @@ pub(crate) async fn commands_list_approve_and_call() {
     let file = directory.path().join("sotto.toml");
     let command: Vec<_> = mcp::trials().iter().map(|part| format!("{part:?}")).collect();
     let config = format!(
-        "[[tools.mcp]]\nname = \"trials\"\ncommand = [{}]\neffects = [\"changes\"]\n",
+        "[tools]\nclient_tools = true\n\
+         [[tools.mcp]]\nname = \"trials\"\ncommand = [{}]\neffects = [\"changes\"]\n\
+         tools = {{ fail = {{ effects = [], confirm = true }} }}\n\
+         [[tools.client]]\nname = \"open_page\"\ndescription = \"Shows a page.\"\nrpc = true\neffects = []\n",
         command.join(", ")
     );
     std::fs::write(&file, config).expect("a file");
@@ -33,6 +36,15 @@ pub(crate) async fn commands_list_approve_and_call() {
     assert_eq!((&add["from"], &add["approval"]), (&"MCP server trials".into(), &"new".into()));
     assert_eq!(add["effects"], serde_json::json!(["changes"]));
     assert_eq!(add["parameters"]["properties"]["a"]["type"], "integer");
+    let fail = find("trials__fail");
+    assert_eq!((&fail["effects"], &fail["confirm"]), (&serde_json::json!([]), &true.into()));
+    let page = find("open_page");
+    assert_eq!((&page["from"], &page["execution"]), (&"the client of whoever asks".into(), &"rpc".into()));
+    let (code, _, complaint) = sotto(&["call", "open_page"]).await;
+    assert!(
+        code == Some(1) && complaint.contains("open_page is run by the client of whoever asks"),
+        "{complaint}"
+    );
 
     let (code, _, complaint) = sotto(&["call", "trials__add", r#"{"a": 1, "b": 2}"#]).await;
     assert!(code == Some(1) && complaint.contains("sotto tools approve trials__add"), "{complaint}");
@@ -50,6 +62,13 @@ pub(crate) async fn commands_list_approve_and_call() {
         listed.contains("trials__recall\n  MCP server trials, NEW: not offered until it is approved\n"),
         "{listed}"
     );
+    assert!(
+        listed.contains(
+            "open_page\n  the client of whoever asks, by a remote call\n  effects: none\n  Shows a page.\n"
+        ),
+        "{listed}"
+    );
+    assert!(listed.ends_with("offer to run themselves (client_…), each in its owner's turns\n"), "{listed}");
     let (code, _, complaint) = sotto(&["approve", "nothing"]).await;
     assert!(
         code == Some(2) && complaint.contains("no MCP server and no tool of one called \"nothing\""),

@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use sotto::ports::{Progress, Tools};
 use sotto::tls;
 use sotto::tools::mcp::{Program, Reach, Remote, Settings};
-use sotto::tools::{BuiltIn, HttpTools, Lock, RoomTools, Targets, Terms, Toolbox};
+use sotto::tools::{BuiltIn, ClientTools, HttpTools, Lock, RoomTools, Targets, Terms, Toolbox};
 use sotto_core::engine::event::ToolOutcome;
-use sotto_core::tool::{Effects, Rights};
+use sotto_core::tool::{Effects, Execution, Rights};
 use sotto_harness::PATIENCE;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -43,7 +43,9 @@ fn settings(reach: Reach) -> Settings {
             timeout: None,
             max_result_bytes: 4_096,
             repeatable: false,
+            execution: Execution::Server,
         },
+        own_terms: BTreeMap::new(),
     }
 }
 
@@ -92,7 +94,7 @@ impl Scene {
 fn toolbox(settings: Settings, directory: &Path) -> Toolbox {
     let own = BuiltIn::only::<&str>(&[]).expect("none is a choice");
     let http = HttpTools::new(Vec::new(), &targets()).expect("none is no trouble");
-    Toolbox::new(own, http, vec![settings], Lock::new(directory.join("tools.lock")))
+    Toolbox::new(own, http, ClientTools::default(), vec![settings], Lock::new(directory.join("tools.lock")))
 }
 
 async fn within<T>(what: impl Future<Output = T>) -> T {

@@ -69,7 +69,7 @@ impl Engine {
             let run = &turn.runs[place];
             let request = self.tool_use_request(&turn.work.message_id, run, body::Execution::Server);
             self.send(Audience::Tools, request);
-            return self.run_here(run);
+            return self.run_here(run, None);
         }
         let outcome = if run.deadline.is_some_and(|deadline| deadline <= self.now) {
             ("timeout", format!("The tool did not answer within {} s.", time.as_secs()))

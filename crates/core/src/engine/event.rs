@@ -92,6 +92,13 @@ pub enum Input {
         /// How.
         outcome: ToolOutcome,
     },
+    /// A tool that is being run says how far it is, in words for people.
+    Progress {
+        /// Which run.
+        run: RunId,
+        /// Its words.
+        text: String,
+    },
     /// A hook has spoken.
     Ruled {
         /// Which question it answers.
@@ -190,6 +197,8 @@ pub enum Output {
         arguments: Map<String, Value>,
         /// The time it has; the engine does not wait longer in any case.
         timeout: Duration,
+        /// Whose client runs it, as a remote call; none: the agent.
+        callee: Option<String>,
     },
     /// Nobody wants this result any more.
     CancelTool(RunId),

@@ -15,7 +15,7 @@
 //! | [`settings`] | what an engine is told at its start |
 //! | `inbox`, `control` | what a packet means and what its sender is owed |
 //! | `turn`, `thinking`, `speaking`, `showing`, `figures` | the way from a message to the end of its answer |
-//! | `tool_loop`, [`toolbox`], [`policy`], `consent`, `client_tools`, `tool_text` | the use of tools: which there are, when they may be used, who runs them, what the model is told |
+//! | `tool_loop`, [`toolbox`], [`policy`], `consent`, `client_tools`, `tool_text`, `progress` | the use of tools: which there are, when they may be used, who runs them, what the model and the room are told |
 //! | [`hook`], `judging` | the developer's own logic: what it is asked, and what comes of its word or its silence |
 //! | `conversation`, `prompt` | what was said, and what of it the model is told |
 //! | [`people`], `rate` | who takes part, what each may send and gets to see |
@@ -36,6 +36,7 @@ pub mod mask;
 mod outbox;
 pub mod people;
 pub mod policy;
+mod progress;
 mod prompt;
 mod rate;
 pub mod reasoning;
@@ -175,6 +176,7 @@ impl Engine {
             Input::Chat { from, id, text } => self.chat(&from, id, text),
             Input::Model { request, result } => self.model_said(request, result),
             Input::Tool { run, outcome } => self.tool_ended(run, outcome),
+            Input::Progress { run, text } => self.tool_progressed(run, text),
             Input::Ruled { question, ruling } => self.ruled(question, ruling),
             Input::Tools(tools) => self.settings.tools = toolbox::admitted(tools),
             Input::Stored { ticket, success } => self.stored(ticket, success),

@@ -330,11 +330,6 @@ impl People {
         self.known.iter().filter(|(_, person)| person.present).map(|(identity, _)| identity.clone()).collect()
     }
 
-    /// Who is there, by name.
-    pub(super) fn present_names(&self) -> impl Iterator<Item = &str> {
-        self.known.iter().filter(|(_, person)| person.present).map(|(identity, _)| self.name(identity))
-    }
-
     fn admits(&self, person: &Person, audience: &Audience) -> bool {
         match audience {
             Audience::Everyone => true,

@@ -81,20 +81,22 @@ impl Memory {
         question: Question<'_>,
         now: Time,
     ) -> Prompt {
-        let instructions = instructions(settings, people, question.asker, now);
-        let system = (!instructions.is_empty()).then_some(Message::System(instructions));
         let path = conversation.path(Some(question.at));
-        let several = path.iter().filter_map(|&key| conversation.user(key)).map(|user| &user.from);
-        let several = several.collect::<BTreeSet<_>>().len() > 1;
+        let several = speakers(conversation, &path).len() > 1;
+        let system = |path: &[Key]| {
+            let speakers = speakers(conversation, path);
+            let instructions = instructions(settings, people, question.asker, &speakers, now);
+            (!instructions.is_empty()).then_some(Message::System(instructions))
+        };
         let past: Vec<(Key, Vec<Message>)> =
             path.iter().map(|&key| (key, messages(conversation, key, several))).collect();
 
-        let fixed = system.as_ref().map_or(0, bytes)
+        let fixed = system(&path).as_ref().map_or(0, bytes)
             + question.tool_loop.iter().map(bytes).sum::<usize>()
             + question.tools.iter().map(|tool| tool.description.len() + 300).sum::<usize>();
         let begin = self.begin(settings, &past, fixed);
 
-        let mut messages = Vec::from_iter(system);
+        let mut messages = Vec::from_iter(system(&path[begin..]));
         messages.extend(past.into_iter().skip(begin).flat_map(|(_, messages)| messages));
         if question.go_on {
             messages
@@ -148,8 +150,22 @@ pub(super) fn bytes(message: &Message) -> usize {
         }
 }
 
-fn instructions(settings: &Settings, people: &People, asker: &str, now: Time) -> String {
-    let users: Vec<String> = people.present_names().map(quoted_name).collect();
+/// Those who say something there.
+fn speakers<'a>(conversation: &'a Conversation, path: &[Key]) -> BTreeSet<&'a str> {
+    path.iter().filter_map(|&key| conversation.user(key)).map(|user| user.from.as_str()).collect()
+}
+
+fn instructions(
+    settings: &Settings,
+    people: &People,
+    asker: &str,
+    speakers: &BTreeSet<&str>,
+    now: Time,
+) -> String {
+    // A name is its owner's own word, and whoever does not speak has no say in what tools may do. The identity is the server's.
+    let named =
+        |who: &String| quoted_name(if speakers.contains(who.as_str()) { people.name(who) } else { who });
+    let users: Vec<String> = people.present().iter().map(named).collect();
     let mut text = settings
         .instructions
         .replace("{date}", &now.date())

@@ -11,6 +11,7 @@ use super::event::{AgentState, Count, Output, RunId, ToolOutcome, TurnEnd};
 use super::hook::QuestionId;
 use super::people::Audience;
 use super::policy::{Taint, Verdict};
+use super::progress::Progress;
 use super::record::{self, Record};
 use super::tool_text::{Outcome, for_the_model, for_the_room, replayable};
 use super::toolbox::Available;
@@ -52,6 +53,8 @@ pub(super) struct Run {
     pub(super) away_until: Option<Time>,
     /// The number of the packet by which the one who is to answer was asked last.
     pub(super) asked_by: Option<i32>,
+    /// How far it is, as the tool says.
+    pub(super) progress: Progress,
 }
 
 /// Why a call cannot be run at all: the protocol's word, what is wrong, and what the model can do about it.
@@ -115,6 +118,7 @@ impl Run {
             deadline: None,
             away_until: None,
             asked_by: None,
+            progress: Progress::default(),
         }
     }
 
@@ -122,7 +126,7 @@ impl Run {
         matches!(self.stage, Stage::Over(_))
     }
 
-    /// When something is to be done about it.
+    /// When it is to be given up.
     pub(super) fn due(&self) -> Option<Time> {
         let moments = [self.deadline, self.away_until];
         moments.into_iter().flatten().min().filter(|_| !self.is_over())
@@ -248,7 +252,7 @@ impl Engine {
         let Some(called) = &run.called else { return };
         let repeatable = called.tool.spec.repeatable;
         let by_client = match called.tool.execution {
-            Execution::Server => false,
+            Execution::Server | Execution::Rpc => false,
             Execution::Client => true,
             Execution::Either => {
                 self.people.offers(by).iter().any(|offer| offer.name == called.tool.spec.name)
@@ -273,17 +277,21 @@ impl Engine {
             self.hand_to_client(message, by, run);
         } else {
             run.stage = Stage::Server;
+            let client = (called.tool.execution == Execution::Rpc).then(|| by.to_owned());
+            // What is handed to one client is not for the others to see; and nobody is asked by an envelope to run it.
+            let audience = client.clone().map_or(Audience::Tools, Audience::One);
             let request = self.tool_use_request(message, run, body::Execution::Server);
-            self.send(Audience::Tools, request);
+            self.send(audience, request);
             self.outbox.save(begun, !repeatable, &mut self.outputs);
-            self.run_here(run);
+            self.run_here(run, client);
         }
     }
 
-    /// The agent runs it, once what was to be stored before is stored.
-    pub(super) fn run_here(&mut self, run: &Run) {
-        let (name, arguments) = (run.call.name.clone(), run.arguments());
-        let start = Output::RunTool { run: run.id, name, arguments, timeout: self.time_of(run) };
+    /// The agent runs it, or calls the client that does, once what was to be stored before is stored.
+    pub(super) fn run_here(&mut self, run: &Run, callee: Option<String>) {
+        let name = run.call.name.clone();
+        let arguments = if callee.is_some() { self.shown_arguments(run) } else { run.arguments() };
+        let start = Output::RunTool { run: run.id, name, arguments, timeout: self.time_of(run), callee };
         self.outbox.follow(start, &mut self.outputs);
     }
 
@@ -332,6 +340,7 @@ impl Engine {
 
     /// Does something about calls whose time is over.
     pub(super) fn wake_tools(&mut self, turn: &mut Turn) -> Next {
+        self.show_progress(turn);
         let due = |run: &&Run| run.due().is_some_and(|due| due <= self.now);
         let due: Vec<RunId> = turn.runs.iter().filter(due).map(|run| run.id).collect();
         if due.is_empty() {

@@ -394,7 +394,7 @@ impl Engine {
         }
         let thinking = turn.thinking.since().map(|since| since + self.settings.max_thinking);
         let seconds = self.settings.budget.turn.seconds.map(|s| turn.figures.begun + Duration::from_secs(s));
-        let tools = turn.runs.iter().filter_map(Run::due);
+        let tools = turn.runs.iter().flat_map(|run| [run.due(), run.progress_due()]).flatten();
         [turn.thinking.due(), thinking, seconds, judging].into_iter().flatten().chain(tools).min()
     }
 

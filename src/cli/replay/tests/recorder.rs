@@ -169,6 +169,8 @@ impl Recorder {
     pub(super) fn tool_gives(&mut self, outcome: ToolOutcome) {
         if !self.runs.is_empty() {
             let run = self.runs.remove(0);
+            // What it says on its way is nothing that happens again.
+            self.happens(Input::Progress { run, text: "half".to_owned() });
             self.happens(Input::Tool { run, outcome });
         }
     }

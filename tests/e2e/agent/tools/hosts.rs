@@ -1,6 +1,6 @@
 //! Clients that run tools themselves: LiveKit's Python SDK with `msgpack`, and its JavaScript client in a browser.
 
-use super::{calls, offered, result_told};
+use super::{Door, calls, configured, offered, result_told};
 use crate::agent::Scene;
 use serde_json::{Value, json};
 use sotto_core::wire::body::{Body, ToolUseResult};
@@ -8,28 +8,28 @@ use sotto_harness::{browser::Browser, endpoint::Reply, peer::Peer};
 
 const ERROR: u8 = 1;
 const USER_MESSAGE: u8 = 2;
-const TOOL_USE_REQUEST: u8 = 6;
-const TOOL_USE_RESULT: u8 = 7;
+pub(super) const TOOL_USE_REQUEST: u8 = 6;
+pub(super) const TOOL_USE_RESULT: u8 = 7;
 const CONFIGURATION: u8 = 12;
-const ASSISTANT_SENTENCE: u8 = 16;
+pub(super) const ASSISTANT_SENTENCE: u8 = 16;
 
 const TAKEN: [(&str, &str); 1] = [("SOTTO_TOOLS_CLIENT_TOOLS", "true")];
 const FORGED: &str = "sotto_events_total{kind=\"forged\"}";
 
 /// A client in a language of its own.
-enum Host {
+pub(super) enum Host {
     /// And its last stanza.
     Python(Peer, i32),
     JavaScript(Browser),
 }
 
 impl Host {
-    async fn python(scene: &Scene) -> Self {
+    pub(super) async fn python(scene: &Scene) -> Self {
         Self::Python(Peer::join(&scene.server, &scene.room, "host").await, 0)
     }
 
     /// Joins from a browser that is running, as starting one may skip the test.
-    async fn javascript(mut browser: Browser, scene: &Scene, codec: &str) -> Self {
+    pub(super) async fn javascript(mut browser: Browser, scene: &Scene, codec: &str) -> Self {
         browser.open("envelopes").await;
         let token = scene.server.token(&scene.room, "host");
         browser.call("join", json!({"url": scene.server.url(), "token": token, "codec": codec})).await;
@@ -49,7 +49,7 @@ impl Host {
     }
 
     /// The next envelope of the agent that has this type, past or to come; others in the room count upwards.
-    async fn gets(&mut self, kind: u8) -> Value {
+    pub(super) async fn gets(&mut self, kind: u8) -> Value {
         let is_it = |event: &Value| {
             event["envelope"]["type"] == kind && event["envelope"]["stanzaId"].as_i64() < Some(0)
         };
@@ -70,8 +70,16 @@ impl Host {
         self.gets(CONFIGURATION).await;
     }
 
-    async fn says(&mut self, id: &str, text: &str) {
+    pub(super) async fn says(&mut self, id: &str, text: &str) {
         self.sends(USER_MESSAGE, json!({"id": id, "content": text})).await;
+    }
+
+    /// Answers calls of this method with who called, and the payload in capitals.
+    pub(super) async fn serves(&mut self, method: &str) {
+        match self {
+            Self::Python(peer, _) => peer.call("rpc_serve", json!({"method": method})).await,
+            Self::JavaScript(browser) => browser.call("serve", json!({"method": method})).await,
+        };
     }
 
     async fn answers(&mut self, request: &Value) {
@@ -157,6 +165,31 @@ fn forged(request: &str) -> Body {
         error_code: None,
         error_message: None,
     })
+}
+
+/// With `execution = "either"` a client that offers the tool runs it, and nobody has to let clients bring tools for that.
+pub(crate) async fn a_tool_for_either_is_run_by_the_client_that_offers_it() {
+    let door = Door::build().await;
+    let config = format!("[tools]\nallow_hosts = [\"127.0.0.1\"]\n{}", door.tool("execution = \"either\""));
+    let (scene, _directory) = configured(&config, &[]).await;
+    let mut host = Host::python(&scene).await;
+    scene.model.reply(calls("open_door", json!({"door": "front"})));
+    host.says("q-1", "Open it.").await;
+    assert_eq!(host.gets(TOOL_USE_REQUEST).await["execution"], "server");
+    assert_eq!(host.gets(TOOL_USE_RESULT).await["result"], json!({"door": "open"}));
+    assert_eq!(door.asked(), [json!({"door": "front"})]);
+    host.gets(ASSISTANT_SENTENCE).await;
+
+    let tool = json!({"name": "open_door", "description": "Opens mine.", "parameters": {}});
+    host.sends(CONFIGURATION, json!({"features": ["streaming"], "tools": [tool]})).await;
+    host.gets(CONFIGURATION).await;
+    scene.model.reply(calls("open_door", json!({"door": "back"})));
+    host.says("q-2", "Open the other.").await;
+    let request = host.gets(TOOL_USE_REQUEST).await;
+    assert_eq!([&request["toolName"], &request["execution"]], ["open_door", "either"], "{request}");
+    host.answers(&request["id"]).await;
+    assert_eq!(host.gets(TOOL_USE_RESULT).await["result"], json!({"items": ["pear"]}));
+    assert_eq!(door.asked().len(), 1, "only one of them runs it");
 }
 
 pub(crate) async fn clients_bring_no_tools_unless_they_may() {

@@ -131,8 +131,9 @@ pub(super) fn output(output: &Output, show: Show, names: &mut Names) -> Option<S
             line
         }
         Output::CancelGenerate(request) => format!("cancel {}", request.0),
-        Output::RunTool { run, name, arguments, .. } => {
-            format!("run {} {name} {}", run.0, serde_json::Value::Object(arguments.clone()))
+        Output::RunTool { run, name, arguments, callee, .. } => {
+            let by = callee.as_ref().map_or(String::new(), |callee| format!(" by calling {callee}"));
+            format!("run {} {name} {}{by}", run.0, serde_json::Value::Object(arguments.clone()))
         }
         Output::CancelTool(run) => format!("cancel run {}", run.0),
         Output::AskHook { question, about } => format!("hook {}, {}", question.0, asked(about, show)),
@@ -212,6 +213,10 @@ fn body(body: &Body, names: &mut Names) -> String {
         }
         Body::ToolUseRequest(_) | Body::ToolConsentRequest(_) | Body::ToolUseResult(_) => {
             about_tools(body, names)
+        }
+        Body::Commentary(commentary) => {
+            let kind = commentary.commentary_type.as_deref().unwrap_or("comment");
+            format!("{kind} on {}: {}", commentary.message_id, quoted(&commentary.content))
         }
         Body::Configuration(configuration) => {
             let features = configuration.features.clone().unwrap_or_default().join(" ");

@@ -264,6 +264,9 @@ impl Player {
                 return None;
             }
             ["model", rest @ ..] => self.model(rest, line),
+            ["tool", run, "tells", text] => {
+                Input::Progress { run: RunId(number(run)), text: (*text).to_owned() }
+            }
             ["tool", run, rest @ ..] => {
                 let outcome = match rest {
                     ["returns", value] => {

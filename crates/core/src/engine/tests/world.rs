@@ -239,15 +239,7 @@ impl World {
                 self.model(a, Ok(Chunk::Finish(finish[usize::from(b % 4)])));
             }
             18 => self.model(a, Err(Failure { message: "broken".to_owned(), recoverable: b & 1 == 0 })),
-            19 => {
-                let known = self.runs.iter().nth(usize::from(a) % 3).copied();
-                let outcome = match b % 3 {
-                    0 => ToolOutcome::Done(Value::from(b)),
-                    1 => ToolOutcome::Failed("broken".to_owned()),
-                    _ => ToolOutcome::InvalidParameters("wrong".to_owned()),
-                };
-                self.tool(known.unwrap_or(RunId(u64::from(b))), outcome);
-            }
+            19 => self.tool_acts(a, b),
             20 | 21 => self.confirm(usize::from(a) % 4 + 1, b % 8 != 0),
             22 if b == 0 => self.shelf.keep_only(usize::from(a) % 8),
             22 => self.pass(Duration::from_millis(u64::from(a) * 10)),
@@ -336,6 +328,22 @@ impl World {
             self.request = None;
         }
         self.handle(Input::Model { request, result });
+    }
+
+    /// A tool ends or says how far it is, now and then one that nobody waits for.
+    fn tool_acts(&mut self, a: u8, b: u8) {
+        let known = self.runs.iter().nth(usize::from(a) % 3).copied();
+        let run = known.unwrap_or(RunId(u64::from(b)));
+        let outcome = match b % 3 {
+            _ if b >= 192 => {
+                let text = WORDS[usize::from(b) % WORDS.len()].repeat(usize::from(a));
+                return self.handle(Input::Progress { run, text });
+            }
+            0 => ToolOutcome::Done(Value::from(b)),
+            1 => ToolOutcome::Failed("broken".to_owned()),
+            _ => ToolOutcome::InvalidParameters("wrong".to_owned()),
+        };
+        self.tool(run, outcome);
     }
 
     fn tool(&mut self, run: RunId, outcome: ToolOutcome) {

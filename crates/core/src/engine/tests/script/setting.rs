@@ -147,6 +147,7 @@ pub(super) fn tool(words: &str) -> Tool {
                 "untrusted" => tool.effects.untrusted_output = true,
                 "unknown" => tool.effects = Effects::ALL,
                 "client" => tool.execution = Execution::Client,
+                "rpc" => tool.execution = Execution::Rpc,
                 "either" => tool.execution = Execution::Either,
                 _ => panic!("what is a tool that is {word}?"),
             },

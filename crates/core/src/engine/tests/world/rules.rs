@@ -46,7 +46,8 @@ impl World {
             Output::CancelGenerate(request) => {
                 assert_eq!(self.request.take(), Some(*request), "what is cancelled was running");
             }
-            Output::RunTool { run, name, arguments, .. } => {
+            Output::RunTool { run, name, arguments, callee, .. } => {
+                assert_eq!(callee.is_some(), name == "horn", "{name} is run by whom it is for");
                 assert!(self.runs.insert(*run), "each run is a new one");
                 self.look_at_use(name, arguments);
                 self.look_at_judged_use(name, arguments);

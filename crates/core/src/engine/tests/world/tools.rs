@@ -12,11 +12,11 @@ use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the model calls: most of them there are.
-pub(super) const CALLED: [&str; 8] =
-    ["clock", "page", "note", "mail", "lamp", "pay", "client_torch", "sundial"];
+pub(super) const CALLED: [&str; 9] =
+    ["clock", "page", "note", "mail", "lamp", "pay", "client_torch", "sundial", "horn"];
 
-/// A harmless one, one that strangers write, one that changes something, one to be confirmed, one that clients may run, and
-/// one that is only for anna.
+/// A harmless one, one that strangers write, one that changes something, one to be confirmed, one that clients may run,
+/// one that is only for anna, and one that clients run by remote call.
 pub(super) fn tools() -> Vec<Tool> {
     let tool = |name: &str| {
         Tool::harmless(ToolSpec {
@@ -35,6 +35,7 @@ pub(super) fn tools() -> Vec<Tool> {
         Tool { confirm: true, ..tool("mail") },
         Tool { execution: Execution::Either, ..tool("lamp") },
         Tool { rights: only_anna, ..tool("pay") },
+        Tool { execution: Execution::Rpc, ..tool("horn") },
     ]
 }
 
