@@ -124,12 +124,21 @@ impl Socket {
         socket.set_nonblocking(true)?;
         let _context = runtime::handle()?.enter();
         let address = socket.local_addr()?;
-        let udp = AsyncFd::with_interest(socket, Interest::READABLE)?;
+        let udp = watched(socket, Interest::READABLE)?;
         Ok(Self { address, udp, announced: AtomicBool::new(false) })
     }
 
     /// The same socket, watched for whether it can be written to, for as long as somebody waits for that.
     fn when_writable(&self) -> std::io::Result<AsyncFd<UdpSocket>> {
-        AsyncFd::with_interest(self.udp.get_ref().try_clone()?, Interest::WRITABLE)
+        watched(self.udp.get_ref().try_clone()?, Interest::WRITABLE)
     }
+}
+
+/// Needs the shared runtime's context.
+#[expect(
+    deprecated,
+    reason = "what replaces it is `unsafe` for the sake of types that do not own their descriptor; a socket does, and is never exchanged"
+)]
+fn watched(socket: UdpSocket, interest: Interest) -> std::io::Result<AsyncFd<UdpSocket>> {
+    AsyncFd::with_interest(socket, interest)
 }
