@@ -35,6 +35,9 @@ impl Engine {
         // Anyone may stop an answer, so anyone may also stop one by its name before it has begun.
         let all = stop.stop_type == StopType::All;
         self.stop_what_is_being_stored(from, target, all);
+        // What is held until its asker is there would be running too.
+        let held = self.held().map(|work| work.message_id.clone());
+        let target = target.or(held.as_deref());
         if running {
             self.break_off(TurnEnd::Stopped);
         }

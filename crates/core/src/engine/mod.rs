@@ -195,7 +195,8 @@ impl Engine {
     /// When to call [`handle`](Self::handle) with [`Input::Wake`] if nothing else happens before.
     pub fn poll_timeout(&self) -> Option<Time> {
         let store = self.saving.values().filter_map(Saving::deadline);
-        self.turn_timeout().into_iter().chain(store).min()
+        let held = self.held().and_then(|work| work.held_until).filter(|_| !self.draining);
+        self.turn_timeout().into_iter().chain(held).chain(store).min()
     }
 
     /// Whether nothing is under way and nothing is being stored; what waits may wait.

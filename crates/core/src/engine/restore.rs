@@ -235,6 +235,7 @@ impl Engine {
         let taint = open.taint();
         let Open { mut work, attempts, calls } = open;
         work.taint = taint;
+        work.held_until = Some(self.now + self.settings.return_timeout);
         for Used { call, begun, content } in calls {
             let content = content.unwrap_or_else(|| match &begun {
                 Some(begun) => self.lose(begun),

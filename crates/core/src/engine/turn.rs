@@ -41,12 +41,14 @@ pub(super) struct Work {
     pub(super) calls: Vec<(ToolCall, String)>,
     /// What these have brought into the prompt.
     pub(super) taint: Taint,
+    /// Until when it waits for its asker after a restart.
+    pub(super) held_until: Option<Time>,
 }
 
 impl Work {
     pub(super) fn new(message: Key, message_id: String, by: String, chat: bool, arrived: Time) -> Self {
-        let (go_on_from, calls, taint) = (None, Vec::new(), Taint::default());
-        Self { message, message_id, by, chat, go_on_from, arrived, calls, taint }
+        let (go_on_from, calls, taint, held_until) = (None, Vec::new(), Taint::default(), None);
+        Self { message, message_id, by, chat, go_on_from, arrived, calls, taint, held_until }
     }
 }
 
@@ -145,7 +147,7 @@ impl Engine {
     /// Begins with the next message that waits, if nothing is under way. Done once, after everything else that an
     /// input brings about.
     pub(super) fn begin_next(&mut self) {
-        while self.turn.is_none() && !self.draining {
+        while self.turn.is_none() && !self.draining && self.held().is_none() {
             let Some(work) = self.waiting.pop_front() else { return };
             let turn = self.turn_for(work);
             if let Some(complaint) = self.over_conversation_budget() {
@@ -157,6 +159,13 @@ impl Engine {
             self.keep(Record::Begun(record::Begun { message, answer, number, at: self.now }));
             self.go_on(turn, Next::Ask);
         }
+    }
+
+    /// What would be begun, if its asker were there already. All that waits keeps its order.
+    pub(super) fn held(&self) -> Option<&Work> {
+        let next = self.waiting.front().filter(|_| self.turn.is_none())?;
+        let in_time = next.held_until.is_some_and(|until| self.now < until);
+        (in_time && !self.people.has_settled(&next.by, next.chat)).then_some(next)
     }
 
     pub(super) fn turn_for(&mut self, work: Work) -> Turn {

@@ -31,6 +31,7 @@ use crate::wire::{Envelope, Malformed};
 use serde_json::{Map, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::time::Duration;
 use words::{number, words};
 
 /// The moment at which every script begins.
@@ -48,7 +49,10 @@ pub(super) fn run(scenario: &str) -> String {
     let mut lines = scenario.lines().filter(|line| !line.starts_with(' ') && !line.trim().is_empty());
     let mut written = format!("{}\n", lines.next().unwrap_or_default());
     let mut player: Option<Player> = None;
-    let mut settings = Settings { conversation: "room".to_owned(), ..Settings::default() };
+    // Whoever was there before a crash is not waited for, unless a script wants it (`return_seconds`).
+    let return_timeout = Duration::ZERO;
+    let mut settings =
+        Settings { conversation: "room".to_owned(), return_timeout, ..Settings::default() };
     let (mut show, mut slow_store) = (Show::default(), false);
     for line in lines {
         // Written anew by the player.

@@ -179,7 +179,9 @@ impl Simulation {
                 if one.present && one.session == session {
                     me.sessions.insert(client, session);
                     let participant = Participant { identity: one.name.to_owned(), name: String::new() };
+                    let identity = participant.identity.clone();
                     self.handle(agent, Input::Joined(participant));
+                    self.handle(agent, Input::Attributes { identity, attributes: Vec::new(), fixed: true });
                 }
             }
             ToAgent::Left { client } => {

@@ -350,6 +350,7 @@ fn settings(dice: &mut Dice) -> Settings {
         step_chars: 20,
         share_history: dice.percent(10),
         keep_reasoning: !dice.percent(10),
+        return_timeout: Duration::from_secs(if dice.percent(20) { 0 } else { 3 }),
         greeting: dice.percent(30).then(|| "Welcome. Ask.".to_owned()),
         ..Settings::default()
     };
