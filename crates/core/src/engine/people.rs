@@ -213,10 +213,12 @@ impl People {
         self.forget_absent();
     }
 
-    /// Takes over who is there from someone who knows better, but for when they first joined: that is in the store.
+    /// Takes over who is there from someone who knows better, but for when they first joined: that is in the store. Whoever was
+    /// being told what it missed sees that something is missing, and asks again.
     pub(super) fn take_over(&mut self, other: &mut Self) {
         for (identity, mut person) in std::mem::take(&mut other.known) {
             person.since = self.known.get(&identity).and_then(|known| known.since);
+            person.catching_up = false;
             self.known.insert(identity, person);
         }
     }
