@@ -146,8 +146,8 @@ impl Telling {
                 self.tell_answer(broken.at, &message, answer, text, "the agent ended here; it answers again")
             }
             Record::Answer(answer) => self.tell_end(answer),
-            // Where it was allowed it has begun, and is told then.
-            Record::ToolAsked(_) | Record::Reserved { .. } | Record::Stanza(_) => String::new(),
+            // Where it was allowed it has begun, and is told then. What was stopped says so at its end.
+            Record::ToolAsked(_) | Record::Stopped(_) | Record::Reserved { .. } | Record::Stanza(_) => String::new(),
         }
     }
 

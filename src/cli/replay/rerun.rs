@@ -98,6 +98,8 @@ impl<'a> Rerun<'a> {
             max_tool_rounds: u32::MAX,
             tool_timeout: script.tool_timeout().unwrap_or(Settings::default().tool_timeout),
             limits: unlimited,
+            // When it was begun is recorded.
+            return_timeout: Duration::ZERO,
             ..Settings::default()
         };
         let mut listener = "listener".to_owned();
@@ -145,7 +147,11 @@ impl<'a> Rerun<'a> {
             Record::ToolEnded(ended) => self.tool_ended(ended),
             Record::BrokenOff(_) => self.is_killed(),
             Record::Answer(answer) => self.ends(index, answer),
-            Record::ToolAsked(_) | Record::Reasoning(_) | Record::Reserved { .. } | Record::Stanza(_) => {}
+            Record::Stopped(_)
+            | Record::ToolAsked(_)
+            | Record::Reasoning(_)
+            | Record::Reserved { .. }
+            | Record::Stanza(_) => {}
         }
     }
 

@@ -206,6 +206,7 @@ pub(super) fn time_of(fact: &Record) -> Option<Time> {
         Record::Joined(it) => Some(it.at),
         Record::Message(it) => Some(it.at),
         Record::Variation(it) => Some(it.at),
+        Record::Stopped(it) => Some(it.at),
         Record::Begun(it) => Some(it.at),
         Record::ToolAsked(it) => Some(it.at),
         Record::ToolBegun(it) => Some(it.at),

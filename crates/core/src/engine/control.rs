@@ -32,8 +32,17 @@ impl Engine {
         if stop.stop_type == StopType::Speech {
             return self.acknowledge(from, stanza, true);
         }
-        // Anyone may stop an answer, so anyone may also stop one by its name before it has begun.
         let all = stop.stop_type == StopType::All;
+        // Stored, even where nothing comes of it: another agent may have taken the conversation over and be answering, and then the
+        // store says so, and nobody is told that it is stopped.
+        let stopped = record::Stopped {
+            from: from.to_owned(),
+            target: target.map(str::to_owned),
+            all,
+            at: self.now,
+        };
+        self.outbox.save(Record::Stopped(stopped), false, &mut self.outputs);
+        // Anyone may stop an answer, so anyone may also stop one by its name before it has begun.
         self.stop_what_is_being_stored(from, target, all);
         // What is held until its asker is there would be running too.
         let held = self.held().map(|work| work.message_id.clone());

@@ -77,9 +77,14 @@ impl Engine {
         self.conversation = Conversation::default();
     }
 
-    /// Takes over from an engine that rests: who is there, and what each can take and may send, is in no store.
-    pub fn take_over(&mut self, resting: &mut Self) {
-        self.people.take_over(&mut resting.people);
+    /// Takes over from an engine that rests or has failed: who is there, and what each can take and may send, is in no store.
+    pub fn take_over(&mut self, former: &mut Self) {
+        self.people.take_over(&mut former.people);
+    }
+
+    /// Who is there.
+    pub fn present(&self) -> Vec<String> {
+        self.people.present()
     }
 
     /// One record, as if it had just happened, but without doing anything about it.
@@ -140,7 +145,7 @@ impl Engine {
                 }
                 self.tell_answer(answer, open);
             }
-            Record::Reasoning(_) | Record::Reserved { .. } | Record::Stanza(_) => {}
+            Record::Stopped(_) | Record::Reasoning(_) | Record::Reserved { .. } | Record::Stanza(_) => {}
         }
     }
 

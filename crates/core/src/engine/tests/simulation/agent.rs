@@ -466,6 +466,7 @@ fn brief_batch(batch: &Batch) -> String {
         Record::Joined(joined) => format!("{} joined at {}", joined.identity, joined.number),
         Record::Message(message) => format!("message {}", message.id),
         Record::Variation(variation) => format!("{:?} of {}", variation.mode, variation.target),
+        Record::Stopped(stopped) => format!("stop of {:?}", stopped.target),
         Record::Begun(begun) => format!("begin {} to {}", begun.answer, begun.message),
         Record::ToolAsked(tool) => format!("ask for {} for {}", tool.call.id, tool.message),
         Record::ToolBegun(tool) => format!("begin {} for {}", tool.call.id, tool.message),

@@ -344,7 +344,7 @@ impl Simulation {
             one.held.insert(number, Rc::clone(packet));
         }
         match &packet.envelope.body {
-            Body::Acknowledgement(ack) => self.acknowledged(client, agent, ack),
+            Body::Acknowledgement(ack) => self.acknowledged(client, ack),
             Body::Configuration(_) if from_the_newest && one.asked.is_some() => {
                 one.configured = true;
                 one.in_order = Some(0);
@@ -357,9 +357,7 @@ impl Simulation {
         }
     }
 
-    fn acknowledged(&mut self, client: usize, agent: usize, ack: &Acknowledgement) {
-        // One that has lost the conversation may say that nothing runs any more, and be right about itself.
-        let counts = self.agents[agent].fence == self.store.fence;
+    fn acknowledged(&mut self, client: usize, ack: &Acknowledgement) {
         let one = &mut self.clients[client];
         match (one.sent.get(&ack.acknowledged_stanza_id), ack.success) {
             (Some(&Sent::Message(place)), true) => one.written[place].acknowledged = true,
@@ -368,7 +366,7 @@ impl Simulation {
                 self.breaks(format!("{id} is refused for good"));
             }
             (Some(Sent::Variation(target)), true) => one.varied.push(target.clone()),
-            (Some(Sent::Stop(Some(target))), true) if counts => one.over.push((target.clone(), self.now)),
+            (Some(Sent::Stop(Some(target))), true) => one.over.push((target.clone(), self.now)),
             _ => {}
         }
     }
@@ -384,7 +382,7 @@ impl Simulation {
             return;
         }
         // What an agent says that has lost the conversation and does not know it yet does not count.
-        if one.agent != Some(agent) {
+        if one.agent != Some(agent) || !counts {
             return;
         }
         match error.code {

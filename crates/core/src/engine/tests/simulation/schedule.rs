@@ -70,7 +70,7 @@ pub(super) struct Packet {
     pub(super) previous: Option<i32>,
 }
 
-/// What a number stands for: its bytes, which agent gave it, and when; and when it was first sent.
+/// What a number stands for: its bytes, which agent gave it, and when; and when that one first sent it.
 struct Number {
     bytes: Vec<u8>,
     by: usize,
@@ -314,7 +314,7 @@ impl Simulation {
         let now = self.now;
         let given = || Number { bytes: bytes.to_vec(), by: agent, given: now, sent: None };
         let known = self.numbers.entry(number).or_insert_with(given);
-        if sent {
+        if sent && known.by == agent {
             known.sent.get_or_insert(now);
         }
         if known.bytes != bytes {
@@ -322,10 +322,11 @@ impl Simulation {
         }
     }
 
-    /// Whether what an agent sends was said before this time. What waits for the store is said once it is sent.
+    /// Whether what an agent sends was said before this time. What waits for the store is said once it is sent, by the one who
+    /// says it; others may have found it in the store meanwhile.
     pub(super) fn was_said_before(&self, number: i32, agent: usize, time: Option<Time>) -> bool {
         let Some(known) = self.numbers.get(&number) else { return false };
-        known.sent < time || (known.by != agent && Some(known.given) < time)
+        if known.by == agent { known.sent < time } else { Some(known.given) < time }
     }
 
     /// A rule is broken; the first one counts.
