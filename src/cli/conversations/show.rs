@@ -147,7 +147,9 @@ impl Telling {
             }
             Record::Answer(answer) => self.tell_end(answer),
             // Where it was allowed it has begun, and is told then. What was stopped says so at its end.
-            Record::ToolAsked(_) | Record::Stopped(_) | Record::Reserved { .. } | Record::Stanza(_) => String::new(),
+            Record::ToolAsked(_) | Record::Stopped(_) | Record::Reserved { .. } | Record::Stanza(_) => {
+                String::new()
+            }
         }
     }
 

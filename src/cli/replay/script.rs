@@ -143,7 +143,7 @@ impl Script {
 
     /// Whether anyone was shown thoughts or tools.
     pub(super) fn shows_reasoning(&self) -> bool {
-        self.sent().any(|sent| sent.audience == Audience::Reasoning)
+        self.sent().any(|sent| matches!(sent.audience, Audience::Reasoning | Audience::Tools))
     }
 
     /// Everyone who took part.

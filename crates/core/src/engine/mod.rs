@@ -181,6 +181,7 @@ impl Engine {
             self.wake_turn();
         }
         self.complain_about_the_store();
+        self.ask_if_settled();
         self.begin_next();
         if self.turn.is_none() {
             self.show(AgentState::Listening);
@@ -195,8 +196,7 @@ impl Engine {
     /// When to call [`handle`](Self::handle) with [`Input::Wake`] if nothing else happens before.
     pub fn poll_timeout(&self) -> Option<Time> {
         let store = self.saving.values().filter_map(Saving::deadline);
-        let held = self.held().and_then(|work| work.held_until).filter(|_| !self.draining);
-        self.turn_timeout().into_iter().chain(held).chain(store).min()
+        self.turn_timeout().into_iter().chain(store).min()
     }
 
     /// Whether nothing is under way and nothing is being stored; what waits may wait.

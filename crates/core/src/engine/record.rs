@@ -103,6 +103,8 @@ pub struct Stopped {
     pub target: Option<String>,
     /// Whether all that this one waited for was meant too.
     pub all: bool,
+    /// What was still being stored, by the messages or answers that it is about: it ends once it is stored.
+    pub coming: Vec<String>,
     /// When.
     pub at: Time,
 }

@@ -28,6 +28,8 @@ const NOT_RUN: &str = "The agent was restarted before the user had allowed this 
 /// A message or variation that was accepted and has not ended.
 struct Open {
     work: Work,
+    /// Someone stopped it before its turn.
+    stopped: bool,
     attempts: u32,
     calls: Vec<Used>,
 }
@@ -99,6 +101,13 @@ impl Engine {
                 let work = self.tell_variation(variation, open);
                 open.extend(work.map(Open::new));
             }
+            Record::Stopped(stopped) => {
+                for id in stopped.coming {
+                    let about = self.conversation.find(&id).and_then(|key| self.conversation.message_of(key));
+                    let mut meant = open.iter_mut().filter(|open| Some(open.work.message) == about);
+                    meant.next_back().into_iter().for_each(|open| open.stopped = true);
+                }
+            }
             Record::Begun(now_begun) => {
                 if let Some(open) = of_message(open, &now_begun.message) {
                     open.attempts += 1;
@@ -145,7 +154,7 @@ impl Engine {
                 }
                 self.tell_answer(answer, open);
             }
-            Record::Stopped(_) | Record::Reasoning(_) | Record::Reserved { .. } | Record::Stanza(_) => {}
+            Record::Reasoning(_) | Record::Reserved { .. } | Record::Stanza(_) => {}
         }
     }
 
@@ -238,7 +247,7 @@ impl Engine {
     /// Puts in line again what was accepted and has not ended.
     fn take_up(&mut self, open: Open) {
         let taint = open.taint();
-        let Open { mut work, attempts, calls } = open;
+        let Open { mut work, stopped, attempts, calls } = open;
         work.taint = taint;
         work.held_until = Some(self.now + self.settings.return_timeout);
         for Used { call, begun, content } in calls {
@@ -251,7 +260,7 @@ impl Engine {
         if attempts < MAX_ATTEMPTS {
             // As when it came: it takes the place of what the same user waited for, and a variation that of what it varies.
             self.close_waiting(TurnEnd::Superseded, |other| other.message == work.message);
-            return self.enqueue(work, false);
+            return self.enqueue(work, stopped);
         }
         let turn = self.turn_for(work);
         let complaint = Complaint::refusal(
@@ -289,7 +298,7 @@ impl Engine {
 
 impl Open {
     fn new(work: Work) -> Self {
-        Self { work, attempts: 0, calls: Vec::new() }
+        Self { work, stopped: false, attempts: 0, calls: Vec::new() }
     }
 
     /// A tool is begun, perhaps one that was asked for before.

@@ -41,7 +41,7 @@ pub(super) struct Work {
     pub(super) calls: Vec<(ToolCall, String)>,
     /// What these have brought into the prompt.
     pub(super) taint: Taint,
-    /// Until when it waits for its asker after a restart.
+    /// Until when, after a restart, the model is not asked before the asker is there.
     pub(super) held_until: Option<Time>,
 }
 
@@ -147,7 +147,7 @@ impl Engine {
     /// Begins with the next message that waits, if nothing is under way. Done once, after everything else that an
     /// input brings about.
     pub(super) fn begin_next(&mut self) {
-        while self.turn.is_none() && !self.draining && self.held().is_none() {
+        while self.turn.is_none() && !self.draining {
             let Some(work) = self.waiting.pop_front() else { return };
             let turn = self.turn_for(work);
             if let Some(complaint) = self.over_conversation_budget() {
@@ -157,15 +157,23 @@ impl Engine {
             let (message, answer) = (turn.work.message_id.clone(), turn.speaking.id.clone());
             let number = turn.begun_after;
             self.keep(Record::Begun(record::Begun { message, answer, number, at: self.now }));
-            self.go_on(turn, Next::Ask);
+            let next = if turn.work.held_until.is_some() { Next::Wait } else { Next::Ask };
+            self.go_on(turn, next);
+            self.ask_if_settled();
         }
     }
 
-    /// What would be begun, if its asker were there already. All that waits keeps its order.
-    pub(super) fn held(&self) -> Option<&Work> {
-        let next = self.waiting.front().filter(|_| self.turn.is_none())?;
-        let in_time = next.held_until.is_some_and(|until| self.now < until);
-        (in_time && !self.people.has_settled(&next.by, next.chat)).then_some(next)
+    /// Asks the model for a turn that waits for its asker, once that one is there or the time for it is over.
+    pub(super) fn ask_if_settled(&mut self) {
+        let (now, people) = (self.now, &self.people);
+        let may_ask = |turn: &mut Turn| {
+            let Work { by, chat, held_until, .. } = &turn.work;
+            held_until.is_some_and(|until| until <= now || people.has_settled(by, *chat))
+        };
+        if let Some(mut turn) = self.turn.take_if(may_ask) {
+            turn.work.held_until = None;
+            self.go_on(turn, Next::Ask);
+        }
     }
 
     pub(super) fn turn_for(&mut self, work: Work) -> Turn {
@@ -376,7 +384,8 @@ impl Engine {
         let thinking = turn.thinking.since().map(|since| since + self.settings.max_thinking);
         let seconds = self.settings.budget.turn.seconds.map(|s| turn.figures.begun + Duration::from_secs(s));
         let tools = turn.runs.iter().filter_map(Run::due);
-        [turn.thinking.due(), thinking, seconds].into_iter().flatten().chain(tools).min()
+        let moments = [turn.work.held_until, turn.thinking.due(), thinking, seconds];
+        moments.into_iter().flatten().chain(tools).min()
     }
 
     /// Ends the running turn before its time.

@@ -52,8 +52,7 @@ pub(super) fn run(scenario: &str) -> String {
     let mut player: Option<Player> = None;
     // Whoever was there before a crash is not waited for, unless a script wants it (`return_seconds`).
     let return_timeout = Duration::ZERO;
-    let mut settings =
-        Settings { conversation: "room".to_owned(), return_timeout, ..Settings::default() };
+    let mut settings = Settings { conversation: "room".to_owned(), return_timeout, ..Settings::default() };
     let (mut show, mut slow_store) = (Show::default(), false);
     for line in lines {
         // Written anew by the player.
