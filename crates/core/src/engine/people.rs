@@ -380,7 +380,8 @@ impl People {
     /// Who gets it now; `None` if nobody does. Whoever is catching up gets what is kept in its turn, from the store.
     pub(super) fn recipients(&self, audience: &Audience, kept: bool) -> Option<Recipients> {
         if let Audience::One(identity) = audience {
-            return Some(Recipients::Only(vec![identity.clone()]));
+            let later = kept && self.known.get(identity).is_some_and(|person| person.catching_up);
+            return (!later).then(|| Recipients::Only(vec![identity.clone()]));
         }
         let present = || self.known.iter().filter(|(_, person)| person.present);
         let admitted: Vec<String> = present()

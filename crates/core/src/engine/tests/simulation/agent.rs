@@ -301,6 +301,9 @@ impl Simulation {
     fn run_tool(&mut self, agent: usize, run: RunId, name: String, arguments: Map<String, Value>) {
         let me = &mut self.agents[agent];
         let message = me.turn.0.clone();
+        if self.model.lacks_leave(&name, &arguments) {
+            return self.breaks(format!("{name} {arguments:?} is run without leave"));
+        }
         self.model.run(&name, &arguments, &message);
         let slow = name == PAY && self.dice.percent(20);
         me.runs.insert(run, Run { name, arguments, message });

@@ -56,6 +56,13 @@ pub(super) enum Event {
         noticed: bool,
     },
     Return(usize),
+    /// A client says what it was asked; the call that it allows, if it does.
+    Reply {
+        client: usize,
+        session: u32,
+        body: Body,
+        leave: Option<u64>,
+    },
     Weather,
     Heal,
     /// Is everything settled?
@@ -115,6 +122,8 @@ pub(super) struct Figures {
     pub(super) stanzas: usize,
     pub(super) broken_off: usize,
     pub(super) runs: usize,
+    pub(super) runs_by_clients: usize,
+    pub(super) allowed: usize,
     pub(super) lost_with_power: usize,
     pub(super) snapshots: usize,
 }
@@ -129,6 +138,8 @@ impl std::ops::Add for Figures {
             stanzas: self.stanzas + other.stanzas,
             broken_off: self.broken_off + other.broken_off,
             runs: self.runs + other.runs,
+            runs_by_clients: self.runs_by_clients + other.runs_by_clients,
+            allowed: self.allowed + other.allowed,
             lost_with_power: self.lost_with_power + other.lost_with_power,
             snapshots: self.snapshots + other.snapshots,
         }
@@ -202,6 +213,7 @@ impl Simulation {
                 Event::Tick(client) => self.tick(client),
                 Event::Resume { client, noticed } => self.resume(client, noticed),
                 Event::Return(client) => self.come(client),
+                Event::Reply { client, session, body, leave } => self.replies(client, session, body, leave),
                 Event::Weather => self.change_weather(),
                 Event::Heal => self.heal(),
                 Event::Look => {
@@ -348,6 +360,7 @@ fn settings(dice: &mut Dice) -> Settings {
         conversation: "room".to_owned(),
         tools: model::tools(),
         tool_timeout: Duration::from_secs(2),
+        consent_timeout: Duration::from_secs(5),
         step_chars: 20,
         share_history: dice.percent(10),
         keep_reasoning: !dice.percent(10),
