@@ -342,8 +342,8 @@ async fn after_a_panic_of_the_engine_transcripts_are_closed_and_clients_get_what
     let mut bench = Bench::start(Scripted::new([half, says("Whole.")])).await;
     let anna = Participant { identity: "anna".to_owned(), name: String::new() };
     bench.events.send(RoomEvent::Joined(anna)).await.expect("the session runs");
-    let wants = Configuration { features: Some(Vec::new()), ..Configuration::default() };
-    bench.send(Body::Configuration(wants)).await;
+    let unlisted = Configuration { features: Some(Vec::new()), ..Configuration::default() };
+    bench.send(Body::Configuration(unlisted)).await;
     bench.write("m1").await;
     let begun = loop {
         if let Some(RoomCommand::Transcript(Transcript::Begin { segment })) = bench.commands.recv().await {

@@ -22,7 +22,6 @@ const STORMY: u64 = 40_000;
 const SETTLING: Duration = Duration::from_secs(300);
 
 /// Something that will happen.
-#[expect(clippy::large_enum_variant, reason = "handed over once, one at a time")]
 pub(super) enum Event {
     /// To an agent; kept for it while it is paused.
     Agent(usize, ToAgent),
