@@ -97,6 +97,7 @@ fn main() -> ExitCode {
             agent::at_a_terminal_somebody_is_asked,
             agent::attributes_give_rights_to_those_who_cannot_change_them,
             agent::a_call_has_the_rights_of_all_whose_words_are_in_the_prompt,
+            agent::what_was_asked_before_a_restart_has_the_rights_of_its_asker,
             agent::large_envelopes_travel_whole_both_ways,
             agent::a_stop_ends_the_answer_at_once_and_is_no_error,
             agent::a_stop_while_the_model_thinks_gives_an_empty_answer,
