@@ -14,8 +14,8 @@ pub(super) struct Described {
 }
 
 impl Described {
-    /// What is to be told of someone, if it is news. `may_change` is whether that one may change it now; unknown is as good as yes,
-    /// for now.
+    /// What is to be told of someone, if it is news: the first time also that there is nothing. `may_change` is whether that one may
+    /// change it now; unknown is as good as yes, for now.
     pub(super) fn news(
         &mut self,
         identity: &str,
@@ -29,8 +29,11 @@ impl Described {
         let is_fixed = may_change == Some(false) && !self.by_themselves.contains(identity);
         let mut attributes: Attributes = attributes.into_iter().filter(|_| is_fixed).collect();
         attributes.sort_unstable();
-        let told = self.told.get(identity).map_or(&[][..], Vec::as_slice);
-        if told == attributes {
+        let is_news = match self.told.get(identity) {
+            Some(told) => *told != attributes,
+            None => may_change.is_some(),
+        };
+        if !is_news {
             return None;
         }
         self.told.insert(identity.to_owned(), attributes.clone());
@@ -54,6 +57,7 @@ mod tests {
     #[test]
     fn what_its_owner_cannot_change_is_told_once_and_when_it_changes() {
         let mut described = Described::default();
+        assert_eq!(described.news("alice", Some(false), HashMap::new()), Some(Vec::new()));
         assert_eq!(described.news("alice", Some(false), HashMap::new()), None);
         let told = Some(vec![("role".to_owned(), "admin".to_owned())]);
         assert_eq!(described.news("alice", Some(false), admin()), told);
@@ -65,7 +69,7 @@ mod tests {
     fn whoever_could_once_say_it_itself_is_not_believed_until_it_has_left() {
         let mut described = Described::default();
         assert_eq!(described.news("bob", None, admin()), None);
-        assert_eq!(described.news("bob", Some(true), admin()), None);
+        assert_eq!(described.news("bob", Some(true), admin()), Some(Vec::new()));
         assert_eq!(described.news("bob", Some(false), admin()), None);
         described.forget("bob");
         assert!(described.news("bob", Some(false), admin()).is_some());

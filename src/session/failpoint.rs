@@ -12,10 +12,12 @@ pub(super) fn crash(what: &str) {
     }
 }
 
-/// A point at which the engine may panic: `SOTTO_PANIC_AT`.
+/// A point at which the engine may panic: `SOTTO_PANIC_AT`, or when a test of this crate says so.
 #[cfg(feature = "failpoints")]
 pub(super) fn panic() {
     static REACHED: AtomicU64 = AtomicU64::new(0);
+    #[cfg(test)]
+    assert!(!PANIC_NEXT.take(), "a test's fail point");
     assert!(!is_due(&REACHED, "SOTTO_PANIC_AT"), "a fail point");
 }
 
@@ -32,4 +34,13 @@ fn is_due(reached: &AtomicU64, variable: &str) -> bool {
 pub(super) fn crash(_: &str) {}
 
 #[cfg(not(feature = "failpoints"))]
-pub(super) fn panic() {}
+pub(super) fn panic() {
+    #[cfg(test)]
+    assert!(!PANIC_NEXT.take(), "a test's fail point");
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Whether the engine of a session on this thread panics at the next thing that happens.
+    pub(super) static PANIC_NEXT: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}

@@ -28,11 +28,14 @@ pub(super) enum Task {
     Read { ticket: Ticket, after: i32, until: i32, most: usize },
 }
 
+/// One of all the things that were ever asked for: the first, the second, …
+type Placed = (u64, Task);
+
 /// What the store is doing.
 enum Doing {
     Nothing,
-    Saving(Vec<Task>, BoxFuture<'static, Result<(), StoreError>>),
-    Reading(Ticket, BoxFuture<'static, Result<Page, StoreError>>),
+    Saving(Vec<Placed>, BoxFuture<'static, Result<(), StoreError>>),
+    Reading(u64, Ticket, BoxFuture<'static, Result<Page, StoreError>>),
     /// It has failed and is given a moment.
     Waiting(Instant),
 }
@@ -45,10 +48,10 @@ pub(super) struct Keeping {
     conversation: String,
     journal: Box<dyn Journal>,
     metrics: Arc<Metrics>,
-    tasks: VecDeque<Task>,
-    /// How many there have ever been, and how many of them are over.
+    /// What waits, in the order of its places.
+    tasks: VecDeque<Placed>,
+    /// How many there have ever been.
     asked: u64,
-    over: u64,
     doing: Doing,
     /// How long to wait after the next failure; `None` while all is well.
     pause: Option<Duration>,
@@ -57,7 +60,7 @@ pub(super) struct Keeping {
 impl Keeping {
     pub(super) fn new(conversation: String, journal: Box<dyn Journal>, metrics: Arc<Metrics>) -> Self {
         let (tasks, doing) = (VecDeque::new(), Doing::Nothing);
-        Self { conversation, journal, metrics, tasks, asked: 0, over: 0, doing, pause: None }
+        Self { conversation, journal, metrics, tasks, asked: 0, doing, pause: None }
     }
 
     pub(super) fn journal(&self) -> &dyn Journal {
@@ -71,7 +74,7 @@ impl Keeping {
 
     pub(super) fn push(&mut self, task: Task) {
         self.asked += 1;
-        self.tasks.push_back(task);
+        self.tasks.push_back((self.asked, task));
     }
 
     /// How many things it was ever asked for.
@@ -81,7 +84,13 @@ impl Keeping {
 
     /// How many of them, from the first on, are over.
     pub(super) fn over(&self) -> u64 {
-        self.over
+        let being_done = match &self.doing {
+            Doing::Saving(batch, _) => batch.first().map(|(place, _)| *place),
+            Doing::Reading(place, ..) => Some(*place),
+            Doing::Nothing | Doing::Waiting(_) => None,
+        };
+        let oldest = being_done.or_else(|| self.tasks.front().map(|(place, _)| *place));
+        oldest.map_or(self.asked, |oldest| oldest - 1)
     }
 
     /// Begins with what waits, unless something is being done. What is done at once is returned: nothing need wait for a
@@ -89,20 +98,22 @@ impl Keeping {
     pub(super) fn begin(&mut self) -> Result<Vec<Input>, Lost> {
         let mut inputs = Vec::new();
         while matches!(self.doing, Doing::Nothing) {
-            let Some(task) = self.tasks.pop_front() else { break };
+            let Some((place, task)) = self.tasks.pop_front() else { break };
             failpoint::crash("before something is stored or read");
             self.doing = match task {
                 Task::Read { ticket, after, until, most } => {
-                    Doing::Reading(ticket, self.journal.stanzas(after, until, most))
+                    Doing::Reading(place, ticket, self.journal.stanzas(after, until, most))
                 }
                 first @ Task::Save { .. } => {
-                    let mut batch = vec![first];
-                    while let Some(next) = self.tasks.pop_front_if(|task| matches!(task, Task::Save { .. })) {
+                    let mut batch = vec![(place, first)];
+                    while let Some(next) =
+                        self.tasks.pop_front_if(|(_, task)| matches!(task, Task::Save { .. }))
+                    {
                         batch.push(next);
                     }
                     let mut durable = false;
                     let mut records = Vec::with_capacity(batch.len());
-                    for task in &batch {
+                    for (_, task) in &batch {
                         if let Task::Save { record, durable: synced, .. } = task {
                             durable |= synced;
                             records.push(record.clone());
@@ -130,11 +141,10 @@ impl Keeping {
                 self.doing = Doing::Nothing;
                 Ok(Vec::new())
             }
-            Doing::Reading(ticket, done) => {
+            Doing::Reading(_, ticket, done) => {
                 let ticket = *ticket;
                 let result = done.await;
                 self.doing = Doing::Nothing;
-                self.over += 1;
                 let page = match result {
                     Ok(page) => Some(page),
                     Err(StoreError::Lost) => return Err(Lost),
@@ -160,39 +170,25 @@ impl Keeping {
         }
     }
 
-    fn saved(&mut self, batch: Vec<Task>) -> Vec<Input> {
+    fn saved(&mut self, batch: Vec<Placed>) -> Vec<Input> {
         if self.pause.take().is_some() {
             info!(conversation = self.conversation, "the store takes everything again");
         }
-        self.over += batch.len() as u64;
-        let ticket = |task| match task {
-            Task::Save { ticket, .. } => ticket,
-            Task::Read { .. } => None,
-        };
-        batch.into_iter().filter_map(ticket).map(|ticket| Input::Stored { ticket, success: true }).collect()
+        stored(batch, true)
     }
 
-    fn failed(&mut self, batch: Vec<Task>, error: &StoreError) -> Vec<Input> {
+    fn failed(&mut self, batch: Vec<Placed>, error: &StoreError) -> Vec<Input> {
         self.trouble(error);
         let pause = self.pause.map_or(FIRST_PAUSE, |pause| (pause * 2).min(LONGEST_PAUSE));
         self.pause = Some(pause);
         self.doing = Doing::Waiting(Instant::now() + pause);
-        let (refused, again): (Vec<Task>, Vec<Task>) = batch
+        let (refused, again): (Vec<Placed>, Vec<Placed>) = batch
             .into_iter()
-            .partition(|task| matches!(task, Task::Save { record, .. } if record.may_fail()));
-        self.over += refused.len() as u64;
+            .partition(|(_, task)| matches!(task, Task::Save { record, .. } if record.may_fail()));
         for task in again.into_iter().rev() {
             self.tasks.push_front(task);
         }
-        let ticket = |task| match task {
-            Task::Save { ticket, .. } => ticket,
-            Task::Read { .. } => None,
-        };
-        refused
-            .into_iter()
-            .filter_map(ticket)
-            .map(|ticket| Input::Stored { ticket, success: false })
-            .collect()
+        stored(refused, false)
     }
 
     fn trouble(&self, error: &StoreError) {
@@ -210,7 +206,15 @@ impl Keeping {
         }
         self.tasks.clear();
         self.doing = Doing::Nothing;
-        self.over = self.asked;
         Ok(())
     }
+}
+
+/// What those who wait for these are told.
+fn stored(batch: Vec<Placed>, success: bool) -> Vec<Input> {
+    let ticket = |(_, task)| match task {
+        Task::Save { ticket, .. } => ticket,
+        Task::Read { .. } => None,
+    };
+    batch.into_iter().filter_map(ticket).map(|ticket| Input::Stored { ticket, success }).collect()
 }

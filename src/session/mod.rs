@@ -12,6 +12,7 @@ mod keeping;
 #[cfg(test)]
 mod tests;
 mod told;
+mod transcripts;
 mod waiting;
 mod work;
 
@@ -22,7 +23,7 @@ use futures_util::StreamExt;
 use futures_util::stream::{BoxStream, Fuse};
 use keeping::{Keeping, Lost, Task};
 use sotto_core::engine::Engine;
-use sotto_core::engine::event::{Input, Output, Participant, Transcript};
+use sotto_core::engine::event::{Input, Output, Participant};
 use sotto_core::engine::settings::Settings;
 use sotto_core::wire::{self, Malformed};
 use std::collections::{BTreeMap, VecDeque};
@@ -32,6 +33,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout};
 use tracing::{error, info, warn};
+use transcripts::Transcripts;
 use waiting::{asked_to_leave, sleep_or_never, time_to_go};
 use work::Work;
 
@@ -119,7 +121,7 @@ pub async fn run(
         attributes: BTreeMap::new(),
         keeping,
         outputs: VecDeque::new(),
-        transcript: VecDeque::new(),
+        transcripts: Transcripts::default(),
     };
     session.handle(Input::Wake);
     let end = session.run(incoming, changes, shutdown).await;
@@ -187,8 +189,7 @@ struct Session {
     keeping: Keeping,
     /// What is to be done, in order, besides storing.
     outputs: VecDeque<Output>,
-    /// Pieces of the transcript, in order, each with what is to be stored before it is sent.
-    transcript: VecDeque<(u64, Transcript)>,
+    transcripts: Transcripts,
 }
 
 impl Session {
@@ -343,7 +344,7 @@ impl Session {
             error!(conversation = self.room.name, "the engine panicked; another takes the conversation up");
             self.broken = true;
             self.outputs.clear();
-            self.transcript.clear();
+            self.transcripts.break_off();
             self.work.cancel_all();
         }
     }
@@ -358,19 +359,29 @@ impl Session {
             return Err(End::Lost);
         }
         let settings = &self.options.settings;
-        self.engine =
+        let engine =
             take_up(self.keeping.journal(), &self.room.name, settings, &self.clock, shutdown).await?;
+        let mut former = std::mem::replace(&mut self.engine, engine);
         self.broken = false;
-        let (engine, now) = (&mut self.engine, self.clock.now());
-        if catch_unwind(AssertUnwindSafe(|| engine.give_up(GIVEN_UP))).is_err() {
+        let now = self.clock.now();
+        let (engine, present, attributes) = (&mut self.engine, &self.present, &self.attributes);
+        let going_on = AssertUnwindSafe(|| {
+            engine.take_over(&mut former);
+            engine.give_up(GIVEN_UP);
+            // The former one may have failed at the very news that someone came or went.
+            for identity in engine.present().into_iter().filter(|identity| !present.contains_key(identity)) {
+                engine.handle(now, Input::Left { identity });
+            }
+            for participant in present.values() {
+                engine.handle(now, Input::Joined(participant.clone()));
+            }
+            for (identity, attributes) in attributes.clone() {
+                engine.handle(now, Input::Attributes { identity, attributes, fixed: true });
+            }
+        });
+        if catch_unwind(going_on).is_err() {
             // What it knows is what it cannot bear. Without it, nobody waits for an answer that does not come.
             return Err(End::Closed("the conversation cannot be gone on with".to_owned()));
-        }
-        for participant in self.present.values() {
-            self.engine.handle(now, Input::Joined(participant.clone()));
-        }
-        for (identity, attributes) in self.attributes.clone() {
-            self.engine.handle(now, Input::Attributes { identity, attributes, fixed: true });
         }
         Ok(())
     }
@@ -391,13 +402,11 @@ impl Session {
                     Output::Replay { ticket, after, until, most } => {
                         self.keeping.push(Task::Read { ticket, after, until, most });
                     }
-                    Output::Transcript(piece) => self.transcript.push_back((u64::MAX, piece)),
+                    Output::Transcript(piece) => self.transcripts.push(piece),
                     other => self.outputs.push_back(other),
                 }
             }
-            for (after, _) in &mut self.transcript {
-                *after = self.keeping.asked().min(*after);
-            }
+            self.transcripts.after(self.keeping.asked());
             let at_once = self.keeping.begin().map_err(|Lost| Gone::Conversation)?;
             if at_once.is_empty() && self.outputs.is_empty() {
                 return self.transcribe().await;
@@ -419,9 +428,9 @@ impl Session {
 
     /// Goes on with the transcript as far as it may.
     async fn transcribe(&mut self) -> Result<(), Gone> {
-        while self.transcript.front().is_some_and(|(after, _)| *after <= self.keeping.over()) {
+        while self.transcripts.is_due(self.keeping.over()) {
             let permit = self.room.commands.clone().reserve_owned().await.map_err(|_| Gone::Room)?;
-            if let Some((_, piece)) = self.transcript.pop_front() {
+            if let Some(piece) = self.transcripts.take() {
                 permit.send(RoomCommand::Transcript(piece));
             }
         }

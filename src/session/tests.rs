@@ -8,13 +8,13 @@ use futures_util::future::ready;
 use futures_util::stream::{self, BoxStream};
 use futures_util::{FutureExt, StreamExt};
 use serde_json::{Map, Value, json};
-use sotto_core::engine::event::{AgentState, Recipients, ToolOutcome};
+use sotto_core::engine::event::{AgentState, Recipients, ToolOutcome, Transcript};
 use sotto_core::engine::hook::{self, Question, Ruling, WhenAway};
 use sotto_core::engine::policy::Taint;
-use sotto_core::engine::record::{History, Page, Record};
+use sotto_core::engine::record::{History, Joined, Page, Record};
 use sotto_core::model::{Chunk, Failure, Finish, Prompt, ToolCall, ToolSpec};
 use sotto_core::tool::Tool;
-use sotto_core::wire::body::{Body, UserMessage};
+use sotto_core::wire::body::{Body, Configuration, UserMessage};
 use sotto_core::wire::{Envelope, Limits};
 use std::sync::Mutex;
 use tokio::sync::oneshot;
@@ -197,15 +197,19 @@ impl Bench {
     }
 
     async fn write(&mut self, id: &str) {
-        self.stanza += 1;
-        let body = Body::UserMessage(UserMessage {
+        let message = UserMessage {
             id: id.to_owned(),
             previous_id: None,
             conversation_id: String::new(),
             content: "Hello".to_owned(),
             timestamp: None,
             attachments: None,
-        });
+        };
+        self.send(Body::UserMessage(message)).await;
+    }
+
+    async fn send(&mut self, body: Body) {
+        self.stanza += 1;
         let envelope = Envelope { stanza: self.stanza, conversation: None, meta: Map::new(), body };
         let packet = RoomEvent::Packet { from: "anna".to_owned(), bytes: wire::encode(&envelope) };
         self.events.send(packet).await.expect("the session runs");
@@ -369,4 +373,72 @@ async fn the_end_of_the_room_is_the_end_of_the_session() {
     let bench = Bench::start(Scripted::new([])).await;
     bench.events.send(RoomEvent::Closed { reason: "deleted".to_owned() }).await.expect("the session runs");
     assert_eq!(bench.end().await, End::Closed("deleted".to_owned()));
+}
+
+#[tokio::test]
+async fn after_a_panic_of_the_engine_transcripts_are_closed_and_clients_get_what_they_can_take() {
+    let (_never, waits) = oneshot::channel();
+    let half = vec![Line::Say(Chunk::Text("Half. And".to_owned())), Line::Wait(waits)];
+    let mut bench = Bench::start(Scripted::new([half, says("Whole.")])).await;
+    let anna = Participant { identity: "anna".to_owned(), name: String::new() };
+    bench.events.send(RoomEvent::Joined(anna)).await.expect("the session runs");
+    let unlisted = Configuration { features: Some(Vec::new()), ..Configuration::default() };
+    bench.send(Body::Configuration(unlisted)).await;
+    bench.write("m1").await;
+    let begun = loop {
+        if let Some(RoomCommand::Transcript(Transcript::Begin { segment })) = bench.commands.recv().await {
+            break segment;
+        }
+    };
+    failpoint::PANIC_NEXT.set(true);
+    bench.write("m2").await;
+    let mut ended = Vec::new();
+    while ended.is_empty() {
+        let command = timeout(PATIENCE, bench.commands.recv()).await.expect("in time");
+        if let Some(RoomCommand::Transcript(Transcript::End { segment })) = command {
+            ended.push(segment);
+        }
+    }
+    assert_eq!(ended, [begun]);
+    bench.write("m3").await;
+    let whole = loop {
+        match bench.next().await {
+            Body::AssistantMessage(whole) => break whole,
+            Body::StartAnswer(start) => panic!("anna does not take sentences: {start:?}"),
+            _ => {}
+        }
+    };
+    assert_eq!((whole.previous_id.as_str(), whole.content.as_str()), ("m3", "Whole."));
+    assert_eq!(bench.metrics.panics.get(), 1);
+}
+
+/// A piece of a transcript waits for all that was to be stored before it.
+#[tokio::test]
+async fn what_waits_to_be_stored_again_is_not_over_though_something_newer_was_refused() {
+    let store = Slow::default();
+    let mut keeping = Keeping::new("room".to_owned(), Box::new(store.clone()), Arc::default());
+    let at = sotto_core::time::Time(0);
+    let joined = Record::Joined(Joined { identity: "anna".to_owned(), number: 0, at });
+    let message = Record::Message(sotto_core::engine::record::Message {
+        id: "m1".to_owned(),
+        previous: None,
+        from: "anna".to_owned(),
+        name: "anna".to_owned(),
+        text: "Hello".to_owned(),
+        chat: false,
+        at,
+    });
+    for record in [joined, message] {
+        keeping.push(Task::Save { ticket: None, record, durable: false });
+    }
+    assert_eq!(keeping.begin(), Ok(Vec::new()));
+    store.answer(Err(full())).await;
+    assert_eq!(keeping.next().await, Ok(Vec::new()));
+    assert_eq!((keeping.asked(), keeping.over()), (2, 0), "the older one waits again");
+    // After a pause it is tried again.
+    assert_eq!(keeping.next().await, Ok(Vec::new()));
+    assert_eq!(keeping.begin(), Ok(Vec::new()));
+    store.answer(Ok(())).await;
+    assert_eq!(keeping.next().await, Ok(Vec::new()));
+    assert_eq!((keeping.asked(), keeping.over()), (2, 2));
 }

@@ -156,6 +156,7 @@ impl Fact {
         let (kind, message, answer, effect) = match record {
             Record::Message(it) => ("message", some(&it.id), None, Effect::Opens),
             Record::Variation(it) => ("variation", None, None, Effect::OpensAgain(it.target.clone())),
+            Record::Stopped(_) => ("stopped", None, None, Effect::Nothing),
             Record::Begun(it) => ("begun", some(&it.message), some(&it.answer), Effect::Nothing),
             Record::Reasoning(it) => ("reasoning", some(&it.message), None, Effect::Nothing),
             Record::ToolAsked(it) => ("tool_asked", some(&it.message), None, Effect::Nothing),

@@ -112,6 +112,7 @@ fn main() -> ExitCode {
             agent::what_a_hook_has_changed_needs_leave_as_it_was_changed,
             agent::a_stop_does_not_wait_for_a_hook,
             agent::killed_while_a_hook_is_asked_nothing_unjudged_is_said,
+            agent::what_was_asked_before_a_restart_has_the_rights_of_its_asker,
             agent::large_envelopes_travel_whole_both_ways,
             agent::a_stop_ends_the_answer_at_once_and_is_no_error,
             agent::a_stop_while_the_model_thinks_gives_an_empty_answer,

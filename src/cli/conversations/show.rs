@@ -12,7 +12,8 @@ use futures_util::TryStreamExt;
 use jiff::tz::TimeZone;
 use serde_json::Value;
 use sotto_core::engine::event::TurnEnd;
-use sotto_core::engine::record::{Answer, Message, Record, ToolBegun, Variation};
+use sotto_core::engine::record::{Answer, Message, Record, Variation};
+use sotto_core::model::ToolCall;
 use sotto_core::time::Time;
 use sotto_core::wire::body::VariationMode;
 use std::collections::BTreeMap;
@@ -85,7 +86,19 @@ struct Turn {
 struct Tool {
     call: String,
     line: String,
+    /// Whether it was run; someone may have been asked first.
+    begun: bool,
     result: Option<String>,
+}
+
+impl Turn {
+    /// A tool is run, perhaps one that someone has allowed.
+    fn begin(&mut self, call: &ToolCall) {
+        match self.tools.iter_mut().find(|tool| tool.call == call.id) {
+            Some(tool) => tool.begun = true,
+            None => self.tools.push(Tool::new(call, true)),
+        }
+    }
 }
 
 impl Telling {
@@ -130,7 +143,7 @@ impl Telling {
                 String::new()
             }
             Record::ToolBegun(tool) => {
-                self.turn.iter_mut().for_each(|turn| turn.tools.push(Tool::new(tool)));
+                self.turn.iter_mut().for_each(|turn| turn.begin(&tool.call));
                 String::new()
             }
             Record::ToolEnded(ended) => {
@@ -146,8 +159,12 @@ impl Telling {
                 self.tell_answer(broken.at, &message, answer, text, "the agent ended here; it answers again")
             }
             Record::Answer(answer) => self.tell_end(answer),
-            // Where it was allowed it has begun, and is told then.
-            Record::ToolAsked(_) | Record::Reserved { .. } | Record::Stanza(_) => String::new(),
+            Record::ToolAsked(asked) => {
+                self.turn.iter_mut().for_each(|turn| turn.tools.push(Tool::new(&asked.call, false)));
+                String::new()
+            }
+            // What was stopped says so at its end.
+            Record::Stopped(_) | Record::Reserved { .. } | Record::Stanza(_) => String::new(),
         }
     }
 
@@ -284,7 +301,8 @@ impl Telling {
         }
         for tool in &turn.tools {
             let result = tool.result.as_deref().unwrap_or("(no result)");
-            out.extend([MARGIN, &tool.line, " → ", result, "\n"]);
+            let asked = if tool.begun { "" } else { " (asked for, not run)" };
+            out.extend([MARGIN, &tool.line, asked, " → ", result, "\n"]);
         }
         out
     }
@@ -330,16 +348,16 @@ impl Telling {
 }
 
 impl Tool {
-    fn new(tool: &ToolBegun) -> Self {
-        let arguments = match &tool.call.arguments {
+    fn new(call: &ToolCall, begun: bool) -> Self {
+        let arguments = match &call.arguments {
             Ok(arguments) => Value::Object(arguments.clone()).to_string(),
             Err(text) => text.clone(),
         };
-        let mut line = format!("tool: {}", clean_line(&tool.call.name));
-        if tool.call.name != SEALED {
+        let mut line = format!("tool: {}", clean_line(&call.name));
+        if call.name != SEALED {
             line.extend([" ", &clean_line(&arguments)]);
         }
-        Self { call: tool.call.id.clone(), line, result: None }
+        Self { call: call.id.clone(), line, begun, result: None }
     }
 }
 

@@ -13,7 +13,9 @@ use serde_json::Map;
 use sotto_core::engine::Engine;
 use sotto_core::engine::event::{Input, Output, Participant, RequestId, RunId, Ticket, TurnEnd};
 use sotto_core::engine::people::Audience;
-use sotto_core::engine::record::{Answer, Begun, History, Message, Record, Stanza, ToolEnded, Variation};
+use sotto_core::engine::record::{
+    Answer, Begun, History, Message, Record, Stanza, Stopped, ToolEnded, Variation,
+};
 use sotto_core::engine::settings::{Limits, Settings, Visibility};
 use sotto_core::model::{Chunk, Failure, Finish, ToolCall};
 use sotto_core::time::Time;
@@ -98,6 +100,8 @@ impl<'a> Rerun<'a> {
             max_tool_rounds: u32::MAX,
             tool_timeout: script.tool_timeout().unwrap_or(Settings::default().tool_timeout),
             limits: unlimited,
+            // Whether the asker was there when the model was asked is not recorded.
+            return_timeout: Duration::ZERO,
             ..Settings::default()
         };
         let mut listener = "listener".to_owned();
@@ -145,6 +149,7 @@ impl<'a> Rerun<'a> {
             Record::ToolEnded(ended) => self.tool_ended(ended),
             Record::BrokenOff(_) => self.is_killed(),
             Record::Answer(answer) => self.ends(index, answer),
+            Record::Stopped(stopped) => self.stopped(stopped),
             Record::ToolAsked(_) | Record::Reasoning(_) | Record::Reserved { .. } | Record::Stanza(_) => {}
         }
     }
@@ -319,6 +324,15 @@ impl<'a> Rerun<'a> {
             // While tools ran: the agent had to leave.
             self.engine.give_up("It failed.");
             self.settle();
+        }
+    }
+
+    /// What was still being stored when it was stopped ends once it is. What ended at once is told next, with what was said until
+    /// then.
+    fn stopped(&mut self, stopped: &Stopped) {
+        for id in &stopped.coming {
+            let id = self.answers.get(id).unwrap_or(id).clone();
+            self.stop(Some(id));
         }
     }
 

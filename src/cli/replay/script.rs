@@ -143,7 +143,7 @@ impl Script {
 
     /// Whether anyone was shown thoughts or tools.
     pub(super) fn shows_reasoning(&self) -> bool {
-        self.sent().any(|sent| sent.audience == Audience::Reasoning)
+        self.sent().any(|sent| matches!(sent.audience, Audience::Reasoning | Audience::Tools))
     }
 
     /// Everyone who took part.
@@ -206,6 +206,7 @@ pub(super) fn time_of(fact: &Record) -> Option<Time> {
         Record::Joined(it) => Some(it.at),
         Record::Message(it) => Some(it.at),
         Record::Variation(it) => Some(it.at),
+        Record::Stopped(it) => Some(it.at),
         Record::Begun(it) => Some(it.at),
         Record::ToolAsked(it) => Some(it.at),
         Record::ToolBegun(it) => Some(it.at),

@@ -78,12 +78,12 @@ impl Engine {
         };
         let Some(mut turn) = self.turn.take() else { return };
         if consent.allow {
-            self.acknowledge(from, stanza, true);
             self.begin_allowed(&mut turn, id);
         } else {
             self.deny(&mut turn, id, NOT_ALLOWED);
-            self.acknowledge(from, stanza, true);
         }
+        // Behind what came of it, which is stored first: leave that was acknowledged is not asked for again.
+        self.acknowledge(from, stanza, true);
         let next = turn.collect();
         self.go_on(turn, next);
     }

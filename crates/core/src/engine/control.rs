@@ -34,7 +34,12 @@ impl Engine {
         }
         // Anyone may stop an answer, so anyone may also stop one by its name before it has begun.
         let all = stop.stop_type == StopType::All;
-        self.stop_what_is_being_stored(from, target, all);
+        let coming = self.stop_what_is_being_stored(from, target, all);
+        // Stored, even where nothing comes of it: another agent may have taken the conversation over and be answering, and then the
+        // store says so, and nobody is told that it is stopped.
+        let (from_whom, about) = (from.to_owned(), target.map(str::to_owned));
+        let stopped = record::Stopped { from: from_whom, target: about, all, coming, at: self.now };
+        self.outbox.save(Record::Stopped(stopped), false, &mut self.outputs);
         if running {
             self.break_off(TurnEnd::Stopped);
         }
@@ -46,14 +51,19 @@ impl Engine {
     }
 
     /// A slow store must not let a message overtake the stop that came after it: what would be running or waiting by
-    /// now is stopped once it is stored.
-    fn stop_what_is_being_stored(&mut self, from: &str, target: Option<&str>, all: bool) {
+    /// now is stopped once it is stored. Returns what that is about.
+    fn stop_what_is_being_stored(&mut self, from: &str, target: Option<&str>, all: bool) -> Vec<String> {
         for saving in self.saving.values_mut() {
             saving.stopped |= (all && saving.from == from) || target == Some(saving.what.id());
         }
-        if target.is_some() {
-            return;
+        if target.is_none() {
+            self.stop_what_would_run(from);
         }
+        let stopped = self.saving.values().filter(|saving| saving.stopped);
+        stopped.map(|saving| saving.what.id().to_owned()).collect()
+    }
+
+    fn stop_what_would_run(&mut self, from: &str) {
         let own_turn = self.turn.as_ref().map(|turn| turn.work.by == from);
         let mut own = self.saving.values_mut().filter(|saving| saving.from == from);
         let would_run = match (self.settings.interruption, own_turn) {

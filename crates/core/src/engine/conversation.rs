@@ -170,6 +170,14 @@ impl Conversation {
         self.path(self.leaf)
     }
 
+    /// The user message that something is about: itself, or the one that it answers.
+    pub(super) fn message_of(&self, key: Key) -> Option<Key> {
+        match &self.nodes.get(&key)?.said {
+            Said::User(_) => Some(key),
+            Said::Agent(answer) => answer.message,
+        }
+    }
+
     /// What a variation of `target` answers: the user message, and the answer that is continued.
     pub(super) fn varied(&self, target: Key, mode: VariationMode) -> Option<(Key, Option<Key>)> {
         let (message, go_on_from) = match (&self.nodes.get(&target)?.said, mode) {

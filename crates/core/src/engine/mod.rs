@@ -189,6 +189,7 @@ impl Engine {
             self.wake_turn();
         }
         self.complain_about_the_store();
+        self.ask_if_settled();
         self.begin_next();
         if self.turn.is_none() {
             self.show(AgentState::Listening);

@@ -121,6 +121,7 @@ pub(super) struct Since {
 
 /// One participant.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "four facts that do not depend on each other")]
 pub(super) struct Person {
     pub(super) name: String,
     present: bool,
@@ -132,8 +133,11 @@ pub(super) struct Person {
     pub(super) language: Option<String>,
     /// The tools that its client offers to run, by its own names.
     pub(super) offers: Vec<ToolSpec>,
-    /// What the server says of it and it cannot change.
+    /// What the server says of it and it cannot change; and whether it has said anything yet.
     attributes: Vec<(String, String)>,
+    described: bool,
+    /// Whether its client has said what it can do.
+    configured: bool,
     pub(super) messages: Rate,
     pub(super) others: Rate,
     pub(super) errors: Window,
@@ -158,6 +162,7 @@ impl Person {
 
     /// Takes over what its Configuration says.
     pub(super) fn configure(&mut self, features: Option<Vec<String>>, language: Option<String>) {
+        self.configured = true;
         if let Some(features) = features {
             self.features =
                 Some(FEATURES.into_iter().filter(|known| features.iter().any(|f| f == known)).collect());
@@ -193,6 +198,7 @@ impl People {
             person.language = None;
             person.offers.clear();
             person.attributes.clear();
+            (person.described, person.configured) = (false, false);
             person.acknowledged = 0;
         }
         if !participant.name.is_empty() {
@@ -207,10 +213,12 @@ impl People {
         self.forget_absent();
     }
 
-    /// Takes over who is there from someone who knows better, but for when they first joined: that is in the store.
+    /// Takes over who is there from someone who knows better, but for when they first joined: that is in the store. Whoever was
+    /// being told what it missed sees that something is missing, and asks again.
     pub(super) fn take_over(&mut self, other: &mut Self) {
         for (identity, mut person) in std::mem::take(&mut other.known) {
             person.since = self.known.get(&identity).and_then(|known| known.since);
+            person.catching_up = false;
             self.known.insert(identity, person);
         }
     }
@@ -253,6 +261,8 @@ impl People {
             language: None,
             offers: Vec::new(),
             attributes: Vec::new(),
+            described: false,
+            configured: false,
             messages: Rate::new(limits.messages_burst, limits.messages_per_second, now),
             others: Rate::new(limits.others_burst, limits.others_per_second, now),
             errors: Window::new(5, Duration::from_secs(10)),
@@ -285,7 +295,16 @@ impl People {
         now: Time,
     ) {
         let kept = if fixed { attributes } else { Vec::new() };
-        self.get(identity, now).attributes = kept.into_iter().take(MAX_ATTRIBUTES).collect();
+        let person = self.get(identity, now);
+        person.described = true;
+        person.attributes = kept.into_iter().take(MAX_ATTRIBUTES).collect();
+    }
+
+    /// Whether someone is there, and it is known what it may have done and what its client can do. Of one who talks through
+    /// LiveKit's chat the latter is never said.
+    pub(super) fn has_settled(&self, identity: &str, chat: bool) -> bool {
+        let settled = |person: &Person| person.present && person.described && (chat || person.configured);
+        self.known.get(identity).is_some_and(settled)
     }
 
     /// Whether someone has these rights. Whoever is not there any more has no attributes that could be relied on.
@@ -356,7 +375,8 @@ impl People {
     /// Who gets it now; `None` if nobody does. Whoever is catching up gets what is kept in its turn, from the store.
     pub(super) fn recipients(&self, audience: &Audience, kept: bool) -> Option<Recipients> {
         if let Audience::One(identity) = audience {
-            return Some(Recipients::Only(vec![identity.clone()]));
+            let later = kept && self.known.get(identity).is_some_and(|person| person.catching_up);
+            return (!later).then(|| Recipients::Only(vec![identity.clone()]));
         }
         let present = || self.known.iter().filter(|(_, person)| person.present);
         let admitted: Vec<String> = present()

@@ -24,6 +24,8 @@ pub enum Record {
     Message(Message),
     /// A variation was taken in.
     Variation(Variation),
+    /// Someone stopped something; what came of it follows.
+    Stopped(Stopped),
     /// The turn of a message or a variation began.
     Begun(Begun),
     /// What the model thought in a turn, kept apart so that it can be erased alone.
@@ -88,6 +90,21 @@ pub struct Variation {
     pub mode: VariationMode,
     /// The new text, for an edit.
     pub text: Option<String>,
+    /// When.
+    pub at: Time,
+}
+
+/// A stop.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stopped {
+    /// Who wanted it.
+    pub from: String,
+    /// The message or answer that was meant; `None` for whatever ran.
+    pub target: Option<String>,
+    /// Whether all that this one waited for was meant too.
+    pub all: bool,
+    /// What was still being stored, by the messages or answers that it is about: it ends once it is stored.
+    pub coming: Vec<String>,
     /// When.
     pub at: Time,
 }
@@ -283,7 +300,7 @@ impl Record {
             Self::BrokenOff(broken) => broken.text = text(),
             Self::Answer(answer) => answer.text = text(),
             Self::Stanza(stanza) => stanza.bytes.clear(),
-            Self::Joined(_) | Self::Begun(_) | Self::Reserved { .. } => {}
+            Self::Joined(_) | Self::Stopped(_) | Self::Begun(_) | Self::Reserved { .. } => {}
         }
         record
     }

@@ -28,6 +28,8 @@ const NOT_RUN: &str = "The agent was restarted before the user had allowed this 
 /// A message or variation that was accepted and has not ended.
 struct Open {
     work: Work,
+    /// Someone stopped it before its turn.
+    stopped: bool,
     attempts: u32,
     calls: Vec<Used>,
 }
@@ -77,9 +79,14 @@ impl Engine {
         self.conversation = Conversation::default();
     }
 
-    /// Takes over from an engine that rests: who is there, and what each can take and may send, is in no store.
-    pub fn take_over(&mut self, resting: &mut Self) {
-        self.people.take_over(&mut resting.people);
+    /// Takes over from an engine that rests or has failed: who is there, and what each can take and may send, is in no store.
+    pub fn take_over(&mut self, former: &mut Self) {
+        self.people.take_over(&mut former.people);
+    }
+
+    /// Who is there.
+    pub fn present(&self) -> Vec<String> {
+        self.people.present()
     }
 
     /// One record, as if it had just happened, but without doing anything about it.
@@ -93,6 +100,13 @@ impl Engine {
             Record::Variation(variation) => {
                 let work = self.tell_variation(variation, open);
                 open.extend(work.map(Open::new));
+            }
+            Record::Stopped(stopped) => {
+                for id in stopped.coming {
+                    let about = self.conversation.find(&id).and_then(|key| self.conversation.message_of(key));
+                    let mut meant = open.iter_mut().filter(|open| Some(open.work.message) == about);
+                    meant.next_back().into_iter().for_each(|open| open.stopped = true);
+                }
             }
             Record::Begun(now_begun) => {
                 if let Some(open) = of_message(open, &now_begun.message) {
@@ -233,8 +247,9 @@ impl Engine {
     /// Puts in line again what was accepted and has not ended.
     fn take_up(&mut self, open: Open) {
         let taint = open.taint();
-        let Open { mut work, attempts, calls } = open;
+        let Open { mut work, stopped, attempts, calls } = open;
         work.taint = taint;
+        work.held_until = Some(self.now + self.settings.return_timeout);
         for Used { call, begun, content } in calls {
             let content = content.unwrap_or_else(|| match &begun {
                 Some(begun) => self.lose(begun),
@@ -245,7 +260,7 @@ impl Engine {
         if attempts < MAX_ATTEMPTS {
             // As when it came: it takes the place of what the same user waited for, and a variation that of what it varies.
             self.close_waiting(TurnEnd::Superseded, |other| other.message == work.message);
-            return self.enqueue(work, false);
+            return self.enqueue(work, stopped);
         }
         let turn = self.turn_for(work);
         let complaint = Complaint::refusal(
@@ -283,7 +298,7 @@ impl Engine {
 
 impl Open {
     fn new(work: Work) -> Self {
-        Self { work, attempts: 0, calls: Vec::new() }
+        Self { work, stopped: false, attempts: 0, calls: Vec::new() }
     }
 
     /// A tool is begun, perhaps one that was asked for before.

@@ -29,6 +29,9 @@ pub struct Settings {
     pub keep_reasoning: bool,
     /// Whether whoever comes may know what was said before.
     pub share_history: bool,
+    /// How long what was to be answered before a restart waits for the one who asked: only then it is known what that one may
+    /// have done, and can be asked.
+    pub return_timeout: Duration,
     /// Whether the model is to think.
     pub thinking: bool,
     /// How hard it thinks, as told to clients that ask.
@@ -198,6 +201,7 @@ impl Default for Settings {
             visibility: Visibility::Full,
             keep_reasoning: true,
             share_history: false,
+            return_timeout: Duration::from_secs(3),
             thinking: true,
             effort: None,
             step_chars: 600,

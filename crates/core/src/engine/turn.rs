@@ -42,12 +42,14 @@ pub(super) struct Work {
     pub(super) calls: Vec<(ToolCall, String)>,
     /// What these have brought into the prompt.
     pub(super) taint: Taint,
+    /// Until when, after a restart, the model is not asked before the asker is there.
+    pub(super) held_until: Option<Time>,
 }
 
 impl Work {
     pub(super) fn new(message: Key, message_id: String, by: String, chat: bool, arrived: Time) -> Self {
-        let (go_on_from, calls, taint) = (None, Vec::new(), Taint::default());
-        Self { message, message_id, by, chat, go_on_from, arrived, calls, taint }
+        let (go_on_from, calls, taint, held_until) = (None, Vec::new(), Taint::default(), None);
+        Self { message, message_id, by, chat, go_on_from, arrived, calls, taint, held_until }
     }
 }
 
@@ -159,6 +161,21 @@ impl Engine {
             let (message, answer) = (turn.work.message_id.clone(), turn.speaking.id.clone());
             let number = turn.begun_after;
             self.keep(Record::Begun(record::Begun { message, answer, number, at: self.now }));
+            let next = if turn.work.held_until.is_some() { Next::Wait } else { Next::Ask };
+            self.go_on(turn, next);
+            self.ask_if_settled();
+        }
+    }
+
+    /// Asks the model for a turn that waits for its asker, once that one is there or the time for it is over.
+    pub(super) fn ask_if_settled(&mut self) {
+        let (now, people) = (self.now, &self.people);
+        let may_ask = |turn: &mut Turn| {
+            let Work { by, chat, held_until, .. } = &turn.work;
+            held_until.is_some_and(|until| until <= now || people.has_settled(by, *chat))
+        };
+        if let Some(mut turn) = self.turn.take_if(may_ask) {
+            turn.work.held_until = None;
             self.go_on(turn, Next::Ask);
         }
     }
@@ -395,7 +412,8 @@ impl Engine {
         let thinking = turn.thinking.since().map(|since| since + self.settings.max_thinking);
         let seconds = self.settings.budget.turn.seconds.map(|s| turn.figures.begun + Duration::from_secs(s));
         let tools = turn.runs.iter().flat_map(|run| [run.due(), run.progress_due()]).flatten();
-        [turn.thinking.due(), thinking, seconds, judging].into_iter().flatten().chain(tools).min()
+        let moments = [turn.work.held_until, turn.thinking.due(), thinking, seconds, judging];
+        moments.into_iter().flatten().chain(tools).min()
     }
 
     /// Ends the running turn before its time.

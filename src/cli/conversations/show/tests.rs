@@ -1,7 +1,10 @@
 use super::*;
+use serde_json::Map;
 use sotto_core::engine::policy::Taint;
-use sotto_core::engine::record::{Begun, BrokenOff, Joined, Reasoning, Spent, ToolEnded};
-use sotto_core::model::{ToolCall, Usage};
+use sotto_core::engine::record::{
+    Begun, BrokenOff, Joined, Reasoning, Spent, ToolAsked, ToolBegun, ToolEnded,
+};
+use sotto_core::model::Usage;
 
 const NOON: u64 = 1_794_830_400_000;
 
@@ -242,4 +245,43 @@ fn thoughts_are_dimmed_and_nothing_steers_the_terminal() {
     let shown = told_in(true, records);
     assert!(shown.contains("\x1b[2mthinking: Hm[0m.\x1b[0m\n"), "{shown:?}");
     assert!(shown.contains("anna): [31mRed?\n") && shown.contains("agent: No.\n"), "{shown:?}");
+}
+
+#[test]
+fn what_someone_was_asked_for_is_shown_whether_it_was_allowed_or_not() {
+    let call = |id: &str| ToolCall { id: id.to_owned(), name: "mail".to_owned(), arguments: Ok(Map::new()) };
+    let asked = |id: &str| {
+        let (message, request) = ("m1".to_owned(), String::new());
+        Record::ToolAsked(ToolAsked { message, call: call(id), request, at: Time(NOON) })
+    };
+    let ended = |id: &str, content: &str| {
+        Record::ToolEnded(ToolEnded { call: id.to_owned(), content: content.to_owned(), at: Time(NOON) })
+    };
+    let allowed = ToolBegun {
+        message: "m1".to_owned(),
+        call: call("c2"),
+        request: String::new(),
+        repeatable: false,
+        taint: Taint::default(),
+        at: Time(NOON),
+    };
+    let records = vec![
+        message("m1", None, "Write."),
+        begun("m1", "am_1"),
+        asked("c1"),
+        asked("c2"),
+        ended("c1", "The user did not allow this call."),
+        Record::ToolBegun(allowed),
+        ended("c2", "sent"),
+        answer("m1", "am_1", "Done.", TurnEnd::Answered),
+    ];
+    let told = told(records);
+    let tools: Vec<&str> = told.lines().filter(|line| line.contains("tool:")).collect();
+    assert_eq!(
+        tools,
+        [
+            "  tool: mail {} (asked for, not run) → The user did not allow this call.",
+            "  tool: mail {} → sent"
+        ]
+    );
 }

@@ -114,8 +114,8 @@ fn whatever_people_do_at_random_comes_out_the_same_again() {
         }
     }
     assert!(compared > 10_000, "only {compared} stanzas were compared");
-    // Stops, and pauses of the model that nobody was shown, are not recorded: where they coincide with other things, the order of
-    // what came of them is not known any more. That was so for 3 of these when this was written.
+    // Pauses of the model that nobody was shown are not recorded: where they coincide with other things, the order of what came of
+    // them is not known any more. That was so for 3 of these when this was written.
     assert!(different.len() <= 4, "{} of 400 differ, the first:\n{}", different.len(), different[0]);
 }
 

@@ -4,14 +4,15 @@
 //! told of everything in the same order; so what was before something that the agent knows, it knows, too.
 
 use super::{Door, PATIENT_WITH_MANY, calls, configured, offered, result_told};
-use crate::agent::{Scene, user::User};
+use crate::agent::{Scene, durable::new_store, start_agent, unfinished, user::User};
 use livekit::prelude::RoomEvent;
 use livekit_api::{
     access_token::{AccessToken, VideoGrants},
     services::room::{RoomClient, UpdateParticipantOptions},
 };
 use serde_json::json;
-use sotto_harness::{PATIENCE, participant::Participant};
+use sotto_core::wire::body::{Body, Configuration};
+use sotto_harness::{PATIENCE, endpoint::Reply, participant::Participant};
 use std::collections::{BTreeMap, HashMap};
 use tempfile::TempDir;
 use tokio::time::timeout;
@@ -21,7 +22,8 @@ struct House {
     scene: Scene,
     door: Door,
     people: BTreeMap<&'static str, User>,
-    _directory: TempDir,
+    store: String,
+    directory: TempDir,
 }
 
 fn admin() -> HashMap<String, String> {
@@ -34,8 +36,19 @@ impl House {
         let tool = door.tool("rights = { attributes = { role = \"admin\" } }");
         let config =
             format!("[tools]\nallow_hosts = [\"127.0.0.1\"]\npolicy_speakers = \"{speakers}\"\n{tool}");
-        let (scene, directory) = configured(&config, &[PATIENT_WITH_MANY]).await;
-        Self { scene, door, people: BTreeMap::new(), _directory: directory }
+        let store = new_store();
+        let settings = [PATIENT_WITH_MANY, ("SOTTO_STORE_URL", store.as_str())];
+        let (scene, directory) = configured(&config, &settings).await;
+        Self { scene, door, people: BTreeMap::new(), store, directory }
+    }
+
+    /// The agent is killed, and another one with the same configuration takes its place.
+    async fn replaces_agent(&mut self) {
+        self.scene.agent.kill();
+        let config = self.directory.path().join("sotto.toml").to_string_lossy().into_owned();
+        let settings = [("SOTTO_CONFIG", config.as_str()), ("SOTTO_STORE_URL", &self.store)];
+        let Scene { server, room, model, .. } = &self.scene;
+        self.scene.agent = start_agent(server, room, model, &settings).await;
     }
 
     /// Someone joins whose token says this. Whether one may change it the token says too; by default not.
@@ -139,4 +152,33 @@ pub(crate) async fn a_call_has_the_rights_of_all_whose_words_are_in_the_prompt()
     assert!(house.gets_in("carla").await, "both may");
     assert!(!house.gets_in("boris").await);
     assert!(!house.gets_in("anna").await, "it may be his words that the model follows");
+}
+
+/// The agent is killed in the middle of an answer. The next one asks the model again once it knows who asked.
+pub(crate) async fn what_was_asked_before_a_restart_has_the_rights_of_its_asker() {
+    let mut house = House::build("asker").await;
+    house.joins("boris", HashMap::new(), None).await;
+    house.joins("anna", admin(), None).await;
+    house.meets("anna").await;
+    house.comes_to_get_in("anna").await;
+    house.scene.model.reply(unfinished(&["I am thinking. And"]));
+    let anna = house.people.get_mut("anna").expect("she joined");
+    anna.says("Open it once more.").await;
+    anna.until(|body| matches!(body, Body::StartAnswer(_))).await;
+    let asked = house.scene.model.log().requests.len();
+    house.scene.model.reply_by(|_| Reply::text("Yes."));
+    house.replaces_agent().await;
+    let anna = house.people.get_mut("anna").expect("she joined");
+    anna.participant.meets(house.scene.agent.identity()).await;
+    anna.sends(Body::Configuration(Configuration::default())).await;
+    // The first ones only get to know the model.
+    let mut number = asked;
+    let again = loop {
+        let request = house.scene.model.request(number).await;
+        if request.body["messages"].to_string().contains("Open it once more.") {
+            break request;
+        }
+        number += 1;
+    };
+    assert!(offered(&again).contains(&"open_door".to_owned()), "{:?}", again.body["tools"]);
 }

@@ -29,6 +29,7 @@ fn all() -> Vec<Record> {
             text: Some(canary()),
             at,
         }),
+        Record::Stopped(Stopped { from: id(), target: Some(id()), all: true, coming: vec![id()], at }),
         Record::Begun(Begun { message: id(), answer: id(), number: -1, at }),
         Record::Reasoning(Reasoning { message: id(), answer: id(), steps: vec![canary(), canary()] }),
         Record::ToolAsked(ToolAsked {

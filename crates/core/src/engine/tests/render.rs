@@ -62,6 +62,10 @@ pub(super) fn output(output: &Output, show: Show, names: &mut Names) -> Option<S
                 Record::Joined(joined) => format!("{} joined at {}", joined.identity, joined.number),
                 Record::Message(message) => format!("message {}", message.id),
                 Record::Variation(variation) => format!("variation of {}", names.shorten(&variation.target)),
+                Record::Stopped(stopped) => {
+                    let target = stopped.target.as_deref().map(|target| names.shorten(target));
+                    format!("stop of {}", target.as_deref().unwrap_or("whatever runs"))
+                }
                 Record::Begun(begun) => {
                     format!("begin {} to {} at {}", names.shorten(&begun.answer), begun.message, begun.number)
                 }

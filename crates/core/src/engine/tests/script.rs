@@ -12,7 +12,8 @@
 //! for it; what it does then is shown under a line `TIME wakes`. The store confirms everything at once unless
 //! `store=slow` is set: then `stored 3` and `unstored 3` say how the store answered, `stored all` confirms all that it was
 //! given so far and answers what it was asked. `agent crashes` ends the engine, and another one goes on from what the store
-//! had confirmed by then. `model …` speaks for the last request, `model 2 …` for request 2. Texts are JSON strings, `"ab"*3` is
+//! had confirmed by then; so does `agent panics`, but those who are there need not say again what they can do, and what was to be
+//! answered is given up. `model …` speaks for the last request, `model 2 …` for request 2. Texts are JSON strings, `"ab"*3` is
 //! `"ababab"`. `anna has role=admin` is an attribute by the server's word, `anna claims role=admin` one of her own. `hook 3 …` is
 //! the answer to question 3: `allows`, `adds` and `gives` messages, `changes` parameters, `replaces` a sentence, `refuses`, `fails`.
 
@@ -33,6 +34,7 @@ use crate::wire::{Envelope, Malformed};
 use serde_json::{Map, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::time::Duration;
 use words::{number, words};
 
 /// The moment at which every script begins.
@@ -50,7 +52,9 @@ pub(super) fn run(scenario: &str) -> String {
     let mut lines = scenario.lines().filter(|line| !line.starts_with(' ') && !line.trim().is_empty());
     let mut written = format!("{}\n", lines.next().unwrap_or_default());
     let mut player: Option<Player> = None;
-    let mut settings = Settings { conversation: "room".to_owned(), ..Settings::default() };
+    // Whoever was there before a crash is not waited for, unless a script wants it (`return_seconds`).
+    let return_timeout = Duration::ZERO;
+    let mut settings = Settings { conversation: "room".to_owned(), return_timeout, ..Settings::default() };
     let (mut show, mut slow_store) = (Show::default(), false);
     for line in lines {
         // Written anew by the player.
@@ -168,6 +172,12 @@ impl Player {
             }
         } else if words[1..] == ["agent", "crashes"] {
             self.crash(now);
+            self.engine.handle(now, Input::Wake);
+        } else if words[1..] == ["agent", "panics"] {
+            let mut former = self.crash(now);
+            self.engine.take_over(&mut former);
+            self.engine.give_up("Something went wrong inside the agent. Send it again.");
+            self.engine.handle(now, Input::Wake);
         } else if let ["store", "forgets", "all", "but", count] =
             words[1..].iter().map(String::as_str).collect::<Vec<_>>().as_slice()
         {
@@ -237,8 +247,8 @@ impl Player {
         }
     }
 
-    /// The engine ends; another one takes up what the store has.
-    fn crash(&mut self, now: Time) {
+    /// The engine ends; another one takes up what the store has. Returns the former one.
+    fn crash(&mut self, now: Time) -> Engine {
         if !self.slow_store {
             self.put_given();
         }
@@ -247,8 +257,8 @@ impl Player {
         self.asked.clear();
         self.lives += 1;
         let seed = [7 * self.lives; 32];
-        self.engine = Engine::restore(self.settings.clone(), seed, now, self.shelf.history());
-        self.engine.handle(now, Input::Wake);
+        let engine = Engine::restore(self.settings.clone(), seed, now, self.shelf.history());
+        std::mem::replace(&mut self.engine, engine)
     }
 
     fn input(&mut self, words: &[String], line: &str) -> Option<Input> {

@@ -29,6 +29,7 @@ pub(super) fn set(pair: &str, settings: &mut Settings, show: &mut Show, slow_sto
         "thinking" => settings.thinking = value != "off",
         "tools" => settings.tools = value.split(',').map(tool).collect(),
         "client_tools" => settings.client_tools = value == "on",
+        "return_seconds" => settings.return_timeout = Duration::from_secs(number()),
         "consent_seconds" => settings.consent_timeout = Duration::from_secs(number()),
         "untrusted" => settings.policy.untrusted = gate(value),
         "private" => settings.policy.private = gate(value),

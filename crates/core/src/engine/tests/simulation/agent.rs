@@ -183,7 +183,9 @@ impl Simulation {
                 if one.present && one.session == session {
                     me.sessions.insert(client, session);
                     let participant = Participant { identity: one.name.to_owned(), name: String::new() };
+                    let identity = participant.identity.clone();
                     self.handle(agent, Input::Joined(participant));
+                    self.handle(agent, Input::Attributes { identity, attributes: Vec::new(), fixed: true });
                 }
             }
             ToAgent::Left { client } => {
@@ -306,6 +308,9 @@ impl Simulation {
 
     fn run_tool(&mut self, agent: usize, run: RunId, name: String, arguments: Map<String, Value>) {
         let message = self.agents[agent].turn.0.clone();
+        if self.model.lacks_leave(&name, &arguments) {
+            return self.breaks(format!("{name} {arguments:?} is run without leave"));
+        }
         if self.settings.hooks.before_tool.is_some() && !self.passed.may_be_run(&name, &arguments) {
             self.breaks(format!("{name} {arguments:?} is run, and no hook has let it pass"));
         }
@@ -475,6 +480,7 @@ fn brief_batch(batch: &Batch) -> String {
         Record::Joined(joined) => format!("{} joined at {}", joined.identity, joined.number),
         Record::Message(message) => format!("message {}", message.id),
         Record::Variation(variation) => format!("{:?} of {}", variation.mode, variation.target),
+        Record::Stopped(stopped) => format!("stop of {:?}", stopped.target),
         Record::Begun(begun) => format!("begin {} to {}", begun.answer, begun.message),
         Record::ToolAsked(tool) => format!("ask for {} for {}", tool.call.id, tool.message),
         Record::ToolBegun(tool) => format!("begin {} for {}", tool.call.id, tool.message),

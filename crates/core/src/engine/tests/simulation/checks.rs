@@ -29,6 +29,8 @@ struct Told {
     begun: Vec<record::Begun>,
     ends: Vec<record::Answer>,
     broken_off: Vec<record::BrokenOff>,
+    /// The requests of tools that were begun.
+    tools: BTreeSet<String>,
     /// The last number before each one's first joining.
     since: BTreeMap<String, i32>,
 }
@@ -60,6 +62,7 @@ impl Told {
                     message_of.insert(begun.answer.clone(), begun.message.clone());
                     told.begun.push(begun);
                 }
+                Record::ToolBegun(tool) => _ = told.tools.insert(tool.request),
                 Record::BrokenOff(broken) => told.broken_off.push(broken),
                 Record::Answer(answer) => {
                     if let Some(message) = &answer.message {
@@ -100,17 +103,34 @@ impl Simulation {
             let owed = told.owed.get(message).map_or(0, |(owed, _)| *owed);
             ensure(*paid <= owed, || format!("a tool with effects was run {paid} times for {message}"))?;
         }
-        let mut open = BTreeSet::new();
+        // Of what clients run the room sees the end alone.
+        let is_by_client =
+            |request: &&String| self.clients.iter().any(|client| client.ran.contains_key(*request));
+        let mut by_clients: BTreeSet<&String> = told.tools.iter().filter(is_by_client).collect();
+        let (mut open, mut seen) = (BTreeSet::new(), BTreeSet::new());
         for body in self.store.stanzas().map(body) {
             match body {
-                Body::ToolUseRequest(request) => _ = open.insert(request.id),
-                Body::ToolUseResult(result) => ensure(open.remove(&result.request_id), || {
-                    format!("{} has a second result, or one before it began", result.request_id)
-                })?,
+                Body::ToolUseRequest(request) => {
+                    by_clients.remove(&request.id);
+                    open.insert(request.id);
+                }
+                Body::ToolUseResult(result) => {
+                    let request = &result.request_id;
+                    let begun = told.tools.contains(request) && !seen.contains(request);
+                    ensure(open.remove(request) || begun, || {
+                        format!("{request} has a second result, or one before it began")
+                    })?;
+                    by_clients.remove(request);
+                    seen.insert(request.clone());
+                }
                 _ => {}
             }
         }
-        ensure(open.is_empty(), || format!("the room never heard how these tools ended: {open:?}"))
+        ensure(open.is_empty(), || format!("the room never heard how these tools ended: {open:?}"))?;
+        let visible = self.settings.visibility == Visibility::Full;
+        ensure(!visible || by_clients.is_empty(), || {
+            format!("the room never heard how these tools of clients ended: {by_clients:?}")
+        })
     }
 
     fn check_answers(&self, told: &Told) -> Result<(), String> {
@@ -202,6 +222,11 @@ impl Simulation {
             let stored = told.messages.get(&written.id).is_some_and(|message| message.from == name);
             ensure(stored, || format!("{} was acknowledged and is not in the store", written.id))?;
         }
+        for request in &client.given {
+            ensure(told.tools.contains(request), || {
+                format!("leave for {request} was acknowledged, and the store does not know that it began")
+            })?;
+        }
         let mut varied: BTreeMap<&String, usize> = BTreeMap::new();
         for target in &client.varied {
             *varied.entry(target).or_default() += 1;
@@ -269,6 +294,8 @@ impl Simulation {
             stanzas: self.store.stanzas().count(),
             broken_off: count(|record| matches!(record, Record::BrokenOff(_))),
             runs: self.model.runs.len(),
+            runs_by_clients: self.clients.iter().map(|client| client.ran.len()).sum(),
+            allowed: self.model.allowed.len(),
             lost_with_power: self.store.lost.len(),
             snapshots: self.clients.iter().filter(|client| client.told_gone != 0).count(),
         }

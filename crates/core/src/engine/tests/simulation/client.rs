@@ -4,10 +4,12 @@
 use super::agent::{State, ToAgent};
 use super::dice::Dice;
 use super::schedule::{Event, Packet, Simulation};
+use crate::engine::people::Audience;
+use crate::engine::record::Stanza;
 use crate::engine::settings::Visibility;
 use crate::time::Time;
 use crate::wire::Envelope;
-use crate::wire::body::{Acknowledgement, Body, Configuration, ErrorMessage, UserMessage};
+use crate::wire::body::{Acknowledgement, Body, Configuration, ErrorMessage, Execution, UserMessage};
 use serde_json::Map;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -24,6 +26,8 @@ pub(super) enum Sent {
     Variation(String),
     /// What was to be stopped, by its name.
     Stop(Option<String>),
+    /// Leave to run a tool, by the request that it is about.
+    Leave(String),
     Other,
 }
 
@@ -59,6 +63,9 @@ pub(super) struct Client {
     /// What it says it has seen, until it is configured.
     seen: i32,
     asked: Option<Time>,
+    /// Under which number it asked last, and whether that is acknowledged: an earlier question's answer may still be on its way.
+    asked_as: i32,
+    heard: bool,
     /// The last that came in order since its Configuration was answered.
     in_order: Option<i32>,
     /// It has got everything since then, so whatever comes must be in order.
@@ -71,6 +78,11 @@ pub(super) struct Client {
     /// Nothing reaches it, nor the agent from it.
     pub(super) deaf: bool,
     pub(super) answers: BTreeSet<String>,
+    /// What it was asked to allow, and whether it does; and the leave that was acknowledged.
+    pub(super) decided: BTreeMap<String, bool>,
+    pub(super) given: Vec<String>,
+    /// The tools that it has run, by their requests, and whether that went well.
+    pub(super) ran: BTreeMap<String, bool>,
     /// Variations that were acknowledged, by their targets.
     pub(super) varied: Vec<String>,
     /// Messages of its own that it was told are over, stopped or failed, and when.
@@ -80,12 +92,14 @@ pub(super) struct Client {
 impl Client {
     pub(super) fn new(name: &'static str, dice: &mut Dice) -> Self {
         let asks = dice.percent(90);
-        let features = match dice.between(0, 5) {
+        let features = match dice.between(0, 7) {
             _ if !asks => None,
             0 => Some(vec!["streaming", "turn_meta"]),
             1 => Some(vec!["streaming", "reasoning_deltas"]),
             2 => Some(vec!["turn_meta"]),
             3 => Some(vec![]),
+            4 => Some(vec!["streaming", "tool_consent", "turn_meta"]),
+            5 => Some(vec!["tool_consent"]),
             _ => None,
         };
         Self {
@@ -104,6 +118,8 @@ impl Client {
             configured: false,
             seen: 0,
             asked: None,
+            asked_as: 0,
+            heard: false,
             in_order: None,
             undisturbed: false,
             tries: BTreeMap::new(),
@@ -111,6 +127,9 @@ impl Client {
             unaware: false,
             deaf: false,
             answers: BTreeSet::new(),
+            decided: BTreeMap::new(),
+            given: Vec::new(),
+            ran: BTreeMap::new(),
             varied: Vec::new(),
             over: Vec::new(),
         }
@@ -291,6 +310,8 @@ impl Simulation {
         let wants =
             Configuration { last_sequence_seen: Some(one.seen), features, ..Configuration::default() };
         self.client_sends(client, Body::Configuration(wants), Sent::Other);
+        let one = &mut self.clients[client];
+        (one.asked_as, one.heard) = (one.stanza, false);
     }
 
     pub(super) fn tick(&mut self, client: usize) {
@@ -344,22 +365,27 @@ impl Simulation {
             one.held.insert(number, Rc::clone(packet));
         }
         match &packet.envelope.body {
-            Body::Acknowledgement(ack) => self.acknowledged(client, agent, ack),
+            Body::Acknowledgement(ack) => {
+                one.heard |= from_the_newest && ack.acknowledged_stanza_id == one.asked_as;
+                self.acknowledged(client, ack);
+            }
             Body::Configuration(_) if from_the_newest && one.asked.is_some() => {
-                one.configured = true;
+                one.configured = one.heard;
                 one.in_order = Some(0);
                 one.undisturbed = true;
             }
             Body::ErrorMessage(error) => self.was_told(client, number, agent, error),
+            Body::ToolConsentRequest(request) => self.asked_for_leave(client, request),
+            Body::ToolUseRequest(request) if request.execution != Execution::Server => {
+                self.asked_to_run(client, request);
+            }
             Body::StartAnswer(start) => _ = one.answers.insert(start.id.clone()),
             Body::AssistantMessage(whole) => _ = one.answers.insert(whole.id.clone()),
             _ => {}
         }
     }
 
-    fn acknowledged(&mut self, client: usize, agent: usize, ack: &Acknowledgement) {
-        // One that has lost the conversation may say that nothing runs any more, and be right about itself.
-        let counts = self.agents[agent].fence == self.store.fence;
+    fn acknowledged(&mut self, client: usize, ack: &Acknowledgement) {
         let one = &mut self.clients[client];
         match (one.sent.get(&ack.acknowledged_stanza_id), ack.success) {
             (Some(&Sent::Message(place)), true) => one.written[place].acknowledged = true,
@@ -367,8 +393,9 @@ impl Simulation {
                 let id = one.written[place].id.clone();
                 self.breaks(format!("{id} is refused for good"));
             }
+            (Some(Sent::Leave(request)), true) => one.given.push(request.clone()),
             (Some(Sent::Variation(target)), true) => one.varied.push(target.clone()),
-            (Some(Sent::Stop(Some(target))), true) if counts => one.over.push((target.clone(), self.now)),
+            (Some(Sent::Stop(Some(target))), true) => one.over.push((target.clone(), self.now)),
             _ => {}
         }
     }
@@ -384,7 +411,7 @@ impl Simulation {
             return;
         }
         // What an agent says that has lost the conversation and does not know it yet does not count.
-        if one.agent != Some(agent) {
+        if one.agent != Some(agent) || !counts {
             return;
         }
         match error.code {
@@ -428,7 +455,11 @@ impl Simulation {
                 | Body::ToolUseRequest(_)
                 | Body::ToolUseResult(_)
         );
-        if hidden && reasoning {
+        // Whoever is to run a tool is told when that is over.
+        let own = |stanza: &Stanza| {
+            stanza.number == number && matches!(&stanza.audience, Audience::One(one) if one == name)
+        };
+        if hidden && reasoning && !self.store.stanzas().any(own) {
             return self.breaks(format!("{name} gets {number}, which is hidden"));
         }
         let first_joined = self.clients[client].first_joined;

@@ -8,7 +8,7 @@
 //! | `weather.rs` | what goes wrong |
 //! | `agent.rs`, `process.rs` | the shell around an engine; how processes come and go |
 //! | `store.rs` | the store, and the faults that are planted to see that they are found |
-//! | `client.rs`, `person.rs` | people's clients, and what people do with them |
+//! | `client.rs`, `person.rs`, `helping.rs` | people's clients, what people do with them, and what they do for tools |
 //! | `model.rs`, `hooks.rs` | the model and the tools; who judges them |
 //!
 //! `SOTTO_SIMULATION_SEED=n` plays one schedule and tells its story.
@@ -17,6 +17,7 @@ mod agent;
 mod checks;
 mod client;
 pub(super) mod dice;
+mod helping;
 mod hooks;
 mod model;
 mod person;

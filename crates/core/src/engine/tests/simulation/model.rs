@@ -3,13 +3,18 @@
 
 use super::dice::Dice;
 use crate::model::{Chunk, Failure, Finish, Message, Prompt, ToolCall, ToolSpec, Usage};
-use crate::tool::Tool;
+use crate::tool::{Execution, Tool};
 use serde_json::{Map, Value, json};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The tool whose running cannot be undone: the model calls it once for each question that asks for it, unless the prompt
 /// shows that it has.
 pub(super) const PAY: &str = "pay";
+/// The same, but for leave; and the same, run by clients.
+pub(super) const MAIL: &str = "mail";
+pub(super) const DOOR: &str = "door";
+/// All of these.
+pub(super) const LASTING: [&str; 3] = [PAY, MAIL, DOOR];
 /// One that may be run again.
 pub(super) const CLOCK: &str = "clock";
 
@@ -21,9 +26,11 @@ pub(super) struct Model {
     words: u64,
     /// What was said in each answer, request by request, as far as it reached the engine.
     said: BTreeMap<String, Vec<String>>,
-    /// How often each call of [`PAY`] was run, by its number; and how often for each message.
+    /// How often each call of a tool with effects was run, by its number; and how often for each message.
     pub(super) runs: BTreeMap<u64, u32>,
     pub(super) paid: BTreeMap<String, u32>,
+    /// The calls that someone has allowed.
+    pub(super) allowed: BTreeSet<u64>,
 }
 
 pub(super) fn tools() -> Vec<Tool> {
@@ -35,7 +42,12 @@ pub(super) fn tools() -> Vec<Tool> {
             repeatable,
         })
     };
-    vec![tool(PAY, false), tool(CLOCK, true)]
+    vec![
+        tool(PAY, false),
+        Tool { confirm: true, ..tool(MAIL, false) },
+        Tool { execution: Execution::Client, ..tool(DOOR, false) },
+        tool(CLOCK, true),
+    ]
 }
 
 impl Model {
@@ -80,12 +92,10 @@ impl Model {
             Message::Assistant { calls, .. } => calls.as_slice(),
             _ => &[],
         });
-        let has_paid = called.clone().any(|call| call.name == PAY);
-        let wants = matches!(asked.last(), Some(Message::User(text)) if text.contains(PAY));
-        let mut calls = Vec::new();
-        if wants && !has_paid {
-            calls.push(PAY);
-        }
+        let has_called = |name: &str| called.clone().any(|call| call.name == name);
+        let wants = |name: &str| matches!(asked.last(), Some(Message::User(text)) if text.contains(name));
+        let mut calls: Vec<&str> =
+            LASTING.into_iter().filter(|name| wants(name) && !has_called(name)).collect();
         if called.count() < 3 && dice.percent(15) {
             calls.insert(dice.index(calls.len() + 1), CLOCK);
         }
@@ -117,15 +127,25 @@ impl Model {
 
     /// A tool is run.
     pub(super) fn run(&mut self, name: &str, arguments: &Map<String, Value>, message: &str) {
-        if name == PAY {
-            let number = arguments.get("n").and_then(Value::as_u64).unwrap_or(0);
+        if LASTING.contains(&name) {
+            let number = number(arguments);
             *self.runs.entry(number).or_default() += 1;
             *self.paid.entry(message.to_owned()).or_default() += 1;
         }
+    }
+
+    /// Whether someone had to allow it, and nobody did.
+    pub(super) fn lacks_leave(&self, name: &str, arguments: &Map<String, Value>) -> bool {
+        name == MAIL && !self.allowed.contains(&number(arguments))
     }
 
     fn word(&mut self) -> String {
         self.words += 1;
         format!("w{}", self.words)
     }
+}
+
+/// The number of a call.
+pub(super) fn number(arguments: &Map<String, Value>) -> u64 {
+    arguments.get("n").and_then(Value::as_u64).unwrap_or(0)
 }

@@ -1,7 +1,7 @@
 //! What people do with their clients: write, stop, ask for other answers, go and come back.
 
 use super::client::{Sent, Written};
-use super::model::PAY;
+use super::model::LASTING;
 use super::schedule::{Event, Simulation};
 use crate::wire::body::{Body, ControlStop, ControlVariation, StopType, VariationMode};
 
@@ -55,7 +55,8 @@ impl Simulation {
     }
 
     fn question(&mut self, what: &str) -> String {
-        if self.dice.percent(30) { format!("{what}: {PAY} it") } else { format!("{what}?") }
+        let tool = self.dice.pick(&LASTING);
+        if self.dice.percent(45) { format!("{what}: {tool} it") } else { format!("{what}?") }
     }
 
     fn write(&mut self, client: usize) {

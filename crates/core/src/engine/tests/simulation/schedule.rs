@@ -23,7 +23,6 @@ const STORMY: u64 = 40_000;
 const SETTLING: Duration = Duration::from_secs(300);
 
 /// Something that will happen.
-#[expect(clippy::large_enum_variant, reason = "handed over once, one at a time")]
 pub(super) enum Event {
     /// To an agent; kept for it while it is paused.
     Agent(usize, ToAgent),
@@ -57,6 +56,13 @@ pub(super) enum Event {
         noticed: bool,
     },
     Return(usize),
+    /// A client says what it was asked; the call that it allows, if it does.
+    Reply {
+        client: usize,
+        session: u32,
+        body: Body,
+        leave: Option<u64>,
+    },
     Weather,
     Heal,
     /// Is everything settled?
@@ -71,7 +77,7 @@ pub(super) struct Packet {
     pub(super) previous: Option<i32>,
 }
 
-/// What a number stands for: its bytes, which agent gave it, and when; and when it was first sent.
+/// What a number stands for: its bytes, which agent gave it, and when; and when that one first sent it.
 struct Number {
     bytes: Vec<u8>,
     by: usize,
@@ -117,6 +123,8 @@ pub(super) struct Figures {
     pub(super) stanzas: usize,
     pub(super) broken_off: usize,
     pub(super) runs: usize,
+    pub(super) runs_by_clients: usize,
+    pub(super) allowed: usize,
     pub(super) lost_with_power: usize,
     pub(super) snapshots: usize,
 }
@@ -131,6 +139,8 @@ impl std::ops::Add for Figures {
             stanzas: self.stanzas + other.stanzas,
             broken_off: self.broken_off + other.broken_off,
             runs: self.runs + other.runs,
+            runs_by_clients: self.runs_by_clients + other.runs_by_clients,
+            allowed: self.allowed + other.allowed,
             lost_with_power: self.lost_with_power + other.lost_with_power,
             snapshots: self.snapshots + other.snapshots,
         }
@@ -208,6 +218,7 @@ impl Simulation {
                 Event::Tick(client) => self.tick(client),
                 Event::Resume { client, noticed } => self.resume(client, noticed),
                 Event::Return(client) => self.come(client),
+                Event::Reply { client, session, body, leave } => self.replies(client, session, body, leave),
                 Event::Weather => self.change_weather(),
                 Event::Heal => self.heal(),
                 Event::Look => {
@@ -320,7 +331,7 @@ impl Simulation {
         let now = self.now;
         let given = || Number { bytes: bytes.to_vec(), by: agent, given: now, sent: None };
         let known = self.numbers.entry(number).or_insert_with(given);
-        if sent {
+        if sent && known.by == agent {
             known.sent.get_or_insert(now);
         }
         if known.bytes != bytes {
@@ -328,10 +339,11 @@ impl Simulation {
         }
     }
 
-    /// Whether what an agent sends was said before this time. What waits for the store is said once it is sent.
+    /// Whether what an agent sends was said before this time. What waits for the store is said once it is sent, by the one who
+    /// says it; others may have found it in the store meanwhile.
     pub(super) fn was_said_before(&self, number: i32, agent: usize, time: Option<Time>) -> bool {
         let Some(known) = self.numbers.get(&number) else { return false };
-        known.sent < time || (known.by != agent && Some(known.given) < time)
+        if known.by == agent { known.sent < time } else { Some(known.given) < time }
     }
 
     /// A rule is broken; the first one counts.
@@ -353,9 +365,11 @@ fn settings(dice: &mut Dice) -> Settings {
         conversation: "room".to_owned(),
         tools: model::tools(),
         tool_timeout: Duration::from_secs(2),
+        consent_timeout: Duration::from_secs(5),
         step_chars: 20,
         share_history: dice.percent(10),
         keep_reasoning: !dice.percent(10),
+        return_timeout: Duration::from_secs(if dice.percent(20) { 0 } else { 3 }),
         greeting: dice.percent(30).then(|| "Welcome. Ask.".to_owned()),
         ..Settings::default()
     };
