@@ -245,8 +245,8 @@ pub(crate) async fn what_a_hook_has_changed_needs_leave_as_it_was_changed() {
     let (request_id, conversation_id) = (request.request_id.clone(), String::new());
     anna.sends(Body::ToolConsent(ToolConsent { request_id, conversation_id, allow: true })).await;
     let expected = [
-        "ack 3",
         "tool open_door {\"door\":\"garden\"}",
+        "ack 3",
         "result {\"door\":\"open\"}",
         "start",
         "1: It is open. (final)",

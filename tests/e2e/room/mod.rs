@@ -52,13 +52,21 @@ impl Agent {
         self.does(RoomCommand::Send { to: Recipients::Everyone, bytes: bytes.into() }).await;
     }
 
-    /// The next event, whatever it is.
+    /// The next event, whatever it is; but that nothing is known of someone is told of everyone, at a time of its own.
     async fn next(&mut self) -> RoomEvent {
-        if let Some(event) = self.unclaimed.pop_front() {
-            return event;
+        let says_nothing = |event: &RoomEvent| matches!(event, RoomEvent::Attributes { attributes, .. } if attributes.is_empty());
+        loop {
+            let event = match self.unclaimed.pop_front() {
+                Some(event) => event,
+                None => {
+                    let event = timeout(PATIENCE, self.room.events.recv()).await.expect("an event comes");
+                    event.expect("the room is not over")
+                }
+            };
+            if !says_nothing(&event) {
+                return event;
+            }
         }
-        let event = timeout(PATIENCE, self.room.events.recv()).await.expect("an event comes");
-        event.expect("the room is not over")
     }
 
     /// The first event, past or to come, from which `claim` takes something.
