@@ -116,6 +116,8 @@ pub(crate) async fn after_a_full_reconnect_all_is_as_before() {
     if !met {
         anna.event_within(UNTIL_BACK, "the agent is back", there).await;
     }
+    let back = timeout(UNTIL_BACK, agent.room.connected.wait_for(|connected| *connected)).await;
+    back.expect("the agent notices").expect("the room is not over");
 
     // The state is what it was, as a newcomer sees it, and the newcomer is heard at once as itself.
     let mut python = Peer::join(&server, &room, "python").await;
@@ -130,8 +132,6 @@ pub(crate) async fn after_a_full_reconnect_all_is_as_before() {
     }
     agent.sends("after").await;
     assert_eq!(python.data().await.payload.as_slice(), b"after");
-    let back = timeout(PATIENCE, agent.room.connected.wait_for(|connected| *connected)).await;
-    back.expect("the agent notices").expect("the room is not over");
     anna.send(b"so am I".to_vec(), "", true).await;
     agent.happens(packet("anna", "so am I")).await;
 }
