@@ -205,3 +205,53 @@ async fn a_full_disk_and_a_read_only_file_are_told_as_such() {
     let told = driver.trouble.describe(error.into());
     assert!(matches!(&told, StoreError::Unavailable(words) if words.contains("read-only")), "{told}");
 }
+
+/// Numbers that are the same each time.
+fn scatter(state: &mut u64) -> usize {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    usize::try_from(*state >> 40).expect("24 bits")
+}
+
+/// What one conversation said must not stay where pages were split to make room for another's. SQLite leaves a copy now and
+/// then even so, which docs/store.md says; it is gone for certain when the file is rebuilt.
+#[tokio::test]
+async fn what_was_written_at_once_and_deleted_is_overwritten_for_the_most_part_and_gone_from_a_rebuilt_file() {
+    let mut clean = 0;
+    for seed in 0..24 {
+        let directory = TempDir::new().expect("a directory");
+        let driver = driver(&directory, CountingLog::default()).await;
+        let mut other = options(&driver.path).connect().await.expect("it can be opened");
+        for conversation in 0..4 {
+            let insert = "INSERT INTO conversations (id, namespace, name, fence, created, updated) \
+                          VALUES ($1, '', $1, 3, 0, 0)";
+            let insert = sqlx::query(insert).bind(conversation);
+            other.execute(insert).await.expect("a sound statement");
+        }
+        write(&driver, false).await;
+        let (mut state, most) = (seed, 40 + 60 * usize::try_from(seed).expect("a small number"));
+        let mut numbers = [0; 4];
+        for _ in 0..400 {
+            let whose = scatter(&mut state) % 4;
+            numbers[whose] -= 1;
+            let body = format!("said in {whose}: ").repeat(2 + scatter(&mut state) % most / 11);
+            let conversation = i64::try_from(whose).expect("a small number");
+            let values = values![7, conversation, 3, numbers[whose], "everyone", 0, body.as_bytes()];
+            assert!(driver.write_at_once(&Quick { stanzas: 1, values }));
+        }
+        let delete = driver.write(true, |connection| {
+            Box::pin(connection.run("DELETE FROM stanzas WHERE conversation = 1", values![]))
+        });
+        assert!(delete.await.is_ok_and(|rows| rows > 0));
+        assert_eq!(driver.erase().await, Ok(true));
+        let holds = |what: &[u8]| {
+            let file = std::fs::read(&driver.path).expect("it can be read");
+            file.windows(what.len()).any(|bytes| bytes == what)
+        };
+        assert!(holds(b"said in 2"), "the others stay");
+        clean += usize::from(!holds(b"said in 1"));
+        other.execute("VACUUM").await.expect("nobody writes");
+        assert_eq!(driver.erase().await, Ok(true));
+        assert!(holds(b"said in 2") && !holds(b"said in 1"));
+    }
+    assert!(clean > 12, "in {clean} of 24 files nothing stayed");
+}
