@@ -15,8 +15,9 @@ async fn driver(directory: &TempDir, log: impl Log) -> Sqlite {
         (Opening { options: options(&path), keys: Some(keys.clone()) }, Trouble::new(&path));
     let connection = start(&opening).await.expect("a new file");
     let readers = opening.readers();
-    let writer = Writer::start(connection, opening, trouble.clone(), log);
-    let quickly = Quickly::open(&path);
+    let emptied = Emptied::new();
+    let writer = Writer::start(connection, opening, trouble.clone(), log, emptied.clone());
+    let quickly = Quickly::open(&path, emptied);
     Sqlite { writer, quickly, path, keys: Some(keys), readers, trouble }
 }
 
@@ -111,6 +112,7 @@ fn stanza(fence: i64, number: i64) -> Quick {
 async fn what_is_written_at_once_is_there_or_was_not_done() {
     let directory = TempDir::new().expect("a directory");
     let driver = driver(&directory, CountingLog::default()).await;
+    write(&driver, false).await;
     assert!(!driver.write_at_once(&stanza(3, -1)), "there is no such conversation");
     let mut other = options(&driver.path).connect().await.expect("it can be opened");
     let conversation = "INSERT INTO conversations (id, namespace, name, fence, created, updated) \
@@ -131,6 +133,48 @@ async fn what_is_written_at_once_is_there_or_was_not_done() {
     assert_eq!(found, [-1, -4]);
     driver.close().await;
     assert!(!driver.write_at_once(&stanza(3, -5)), "it is closed");
+}
+
+/// The first to write after the log was emptied waits for the disk: that is not the one who must not wait.
+#[tokio::test]
+async fn nothing_is_written_at_once_until_the_log_was_begun_again() {
+    let directory = TempDir::new().expect("a directory");
+    let driver = driver(&directory, CountingLog::default()).await;
+    let mut other = options(&driver.path).connect().await.expect("it can be opened");
+    let conversation = "INSERT INTO conversations (id, namespace, name, fence, created, updated) \
+                        VALUES (1, '', '', 3, 0, 0)";
+    other.execute(conversation).await.expect("a sound statement");
+    assert!(!driver.write_at_once(&stanza(3, -1)), "nothing was written yet");
+    write(&driver, false).await;
+    assert!(driver.write_at_once(&stanza(3, -1)));
+    assert_eq!(driver.erase().await, Ok(true));
+    assert!(!driver.write_at_once(&stanza(3, -2)), "the log is empty");
+    let nothing = driver.write(false, |connection| {
+        Box::pin(connection.run("DELETE FROM open WHERE conversation = 99", values![]))
+    });
+    assert_eq!(nothing.await, Ok(0));
+    assert!(!driver.write_at_once(&stanza(3, -2)), "it is still empty");
+    write(&driver, false).await;
+    assert!(driver.write_at_once(&stanza(3, -2)));
+}
+
+/// Whatever is written, by whomever: it is written back before it is much.
+#[tokio::test]
+async fn the_log_does_not_grow_without_bound() {
+    let directory = TempDir::new().expect("a directory");
+    let driver = driver(&directory, CountingLog::default()).await;
+    let mut most = 0;
+    for conversation in 0..400 {
+        let message = "x".repeat(50_000);
+        let insert = driver.write(false, move |connection| {
+            let values = values![conversation, &message[..]];
+            let insert = "INSERT INTO open (conversation, message, seq) VALUES ($1, $2, 0)";
+            Box::pin(async move { connection.run(insert, values).await })
+        });
+        assert_eq!(insert.await, Ok(1));
+        most = most.max(std::fs::metadata(beside(&driver.path, "-wal")).expect("it is there").len());
+    }
+    assert!(most > writer::LONG_LOG && most < writer::LONG_LOG + (1 << 20), "{most}");
 }
 
 /// SQLite puts its log beside the file itself.
@@ -215,7 +259,8 @@ fn scatter(state: &mut u64) -> usize {
 /// What one conversation said must not stay where pages were split to make room for another's. SQLite leaves a copy now and
 /// then even so, which docs/store.md says; it is gone for certain when the file is rebuilt.
 #[tokio::test]
-async fn what_was_written_at_once_and_deleted_is_overwritten_for_the_most_part_and_gone_from_a_rebuilt_file() {
+async fn what_was_written_at_once_and_deleted_is_overwritten_for_the_most_part_and_gone_from_a_rebuilt_file()
+{
     let mut clean = 0;
     for seed in 0..24 {
         let directory = TempDir::new().expect("a directory");
