@@ -124,7 +124,7 @@ pub async fn run(
         transcripts: Transcripts::default(),
     };
     session.handle(Input::Wake);
-    let end = session.run(incoming, changes, shutdown).await;
+    let end = Box::pin(session.run(incoming, changes, shutdown)).await;
     metrics.conversations.dec();
     end
 }

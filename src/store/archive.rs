@@ -52,7 +52,7 @@ pub enum Deleted {
     Nothing,
     /// It is deleted; the database's files may still hold what was said, until it overwrites that.
     FromTables,
-    /// It is deleted and overwritten.
+    /// It is deleted and overwritten, as far as the database can.
     FromDisk,
 }
 

@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 use syncing::LogOf;
 use tokio::time::sleep;
 use trouble::Trouble;
-use writer::{PATIENCE, Writer};
+use writer::{Emptied, PATIENCE, Writer};
 
 /// How long those who read are waited for when something was deleted, and how often they are asked.
 const ERASING: Duration = Duration::from_secs(5);
@@ -74,8 +74,9 @@ pub async fn open(path: &Path, settings: Settings, process: Process) -> Result<A
     let readers = opening.readers();
     let keys = opening.keys.clone();
     let log = LogOf::new(path).map_err(|error| trouble.with_file(&error))?;
-    let writer = Writer::start(writer, opening, trouble.clone(), log);
-    let quickly = Quickly::open(path);
+    let emptied = Emptied::new();
+    let writer = Writer::start(writer, opening, trouble.clone(), log, emptied.clone());
+    let quickly = Quickly::open(path, emptied);
     let driver = Sqlite { path: path.to_owned(), keys, writer, quickly, readers, trouble };
     Ok(Arc::new(Database::begin(driver, settings, process).await?))
 }
@@ -102,6 +103,8 @@ fn options(path: &Path) -> SqliteConnectOptions {
         .synchronous(SqliteSynchronous::Normal)
         .busy_timeout(PATIENCE)
         .pragma("secure_delete", "ON")
+        // The one that writes does that itself, between commits.
+        .pragma("wal_autocheckpoint", "0")
         .disable_statement_logging()
 }
 

@@ -12,7 +12,7 @@
 //! `livekit` also answers remote calls by itself, without a limit on their number or on the time they stay open,
 //! and panics at a transcription whose track has a strange id. A process that has no use for either can
 //! [`keep_out_calls_and_transcriptions`] before `livekit` sees them. Where it makes a call itself it says whose answer
-//! it [expects](expect_answer_from), and that one alone comes through, once.
+//! it [expects](expect_answer_from), and that one's alone come through, a few for each call.
 
 use std::{
     collections::VecDeque,
@@ -20,7 +20,7 @@ use std::{
     ops::Deref,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
@@ -44,15 +44,19 @@ pub fn keep_out_calls_and_transcriptions() {
     KEEPS_OUT.store(true, Ordering::Relaxed);
 }
 
+/// Acknowledgements, and as many answers, that are let in for each call. More than one: what belongs to an earlier call of the
+/// same participant may come late and must not take this one's place; `livekit` drops what answers no call.
+const MAX_PARTS: usize = 8;
+
 /// Those who were called and have not answered yet.
 static EXPECTED: Mutex<Vec<Arc<Expected>>> = Mutex::new(Vec::new());
 
-/// What of one call's answer has come.
+/// How much was let in for one call.
 #[derive(Debug)]
 struct Expected {
     identity: String,
-    acknowledged: AtomicBool,
-    answered: AtomicBool,
+    acknowledgements: AtomicUsize,
+    answers: AtomicUsize,
 }
 
 /// For as long as this lives, the answer of the one who was called is let in. Dropping it keeps out what comes later.
@@ -60,11 +64,11 @@ struct Expected {
 #[must_use]
 pub struct ExpectedAnswer(Arc<Expected>);
 
-/// From now on one acknowledgement and one response of this participant are let in, in whatever room: to be asked for
+/// From now on a few acknowledgements and responses of this participant are let in, in whatever room: to be asked for
 /// before each call.
 pub fn expect_answer_from(identity: impl Into<String>) -> ExpectedAnswer {
-    let (acknowledged, answered) = (AtomicBool::new(false), AtomicBool::new(false));
-    let expected = Arc::new(Expected { identity: identity.into(), acknowledged, answered });
+    let (acknowledgements, answers) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let expected = Arc::new(Expected { identity: identity.into(), acknowledgements, answers });
     EXPECTED.lock().push(expected.clone());
     ExpectedAnswer(expected)
 }
@@ -75,17 +79,19 @@ impl Drop for ExpectedAnswer {
     }
 }
 
-/// Whether it is part of an answer that somebody waits for, on the server's word about its sender. Each comes once.
+/// Whether it may be part of an answer that somebody waits for, on the server's word about its sender.
 fn is_expected(packet: &DataPacket) -> bool {
-    let part: fn(&Expected) -> &AtomicBool = match &packet.value {
-        Some(Value::RpcAck(_)) => |expected| &expected.acknowledged,
-        Some(Value::RpcResponse(_)) => |expected| &expected.answered,
-        Some(Value::StreamHeader(header)) if header.topic == ANSWER_TOPIC => |expected| &expected.answered,
+    let part: fn(&Expected) -> &AtomicUsize = match &packet.value {
+        Some(Value::RpcAck(_)) => |expected| &expected.acknowledgements,
+        Some(Value::RpcResponse(_)) => |expected| &expected.answers,
+        Some(Value::StreamHeader(header)) if header.topic == ANSWER_TOPIC => |expected| &expected.answers,
         _ => return false,
     };
     let expected = EXPECTED.lock();
     let mut of_sender = expected.iter().filter(|expected| expected.identity == packet.participant_identity);
-    of_sender.any(|expected| !part(expected).swap(true, Ordering::Relaxed))
+    let one_more = |count: usize| (count < MAX_PARTS).then_some(count + 1);
+    of_sender
+        .any(|expected| part(expected).fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok())
 }
 
 /// Of a stream only the header says what it is; without one, `livekit` keeps nothing of the rest.
@@ -314,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_answer_of_the_one_who_was_called_is_let_in_and_once() {
+    fn only_answers_of_the_one_who_was_called_are_let_in_and_a_few() {
         let from = |identity: &str, value: Value| DataPacket {
             participant_identity: identity.to_owned(),
             value: Some(value),
@@ -324,21 +330,25 @@ mod tests {
         let response = || Value::RpcResponse(RpcResponse::default());
         let stream =
             |topic: &str| Value::StreamHeader(Header { topic: topic.to_owned(), ..Header::default() });
-        assert!(!is_expected(&from("called-once", ack())), "nobody was called");
-        let first = expect_answer_from("called-once");
-        let second = expect_answer_from("called-once");
+        assert!(!is_expected(&from("called", ack())), "nobody was called");
+        let first = expect_answer_from("called");
+        let second = expect_answer_from("called");
         for other in [ack(), response(), stream("lk.rpc_response")] {
             assert!(!is_expected(&from("somebody-else", other)), "it was not asked");
         }
         for call in [Value::RpcRequest(RpcRequest::default()), stream("lk.rpc_request")] {
-            assert!(!is_expected(&from("called-once", call)), "who is called may not call");
+            assert!(!is_expected(&from("called", call)), "who is called may not call");
         }
-        assert!(is_expected(&from("called-once", ack())) && is_expected(&from("called-once", ack())));
-        assert!(!is_expected(&from("called-once", ack())), "two calls, two acknowledgements");
-        assert!(is_expected(&from("called-once", stream("lk.rpc_response"))));
-        drop((first, second));
-        assert!(!is_expected(&from("called-once", response())), "nobody waits any more");
-        assert!(EXPECTED.lock().iter().all(|expected| expected.identity != "called-once"));
+        for _ in 0..2 * MAX_PARTS {
+            assert!(is_expected(&from("called", ack())));
+        }
+        assert!(!is_expected(&from("called", ack())), "so many for each of two calls");
+        drop(first);
+        assert!(is_expected(&from("called", response())), "it may be late and of the first");
+        assert!(is_expected(&from("called", stream("lk.rpc_response"))));
+        drop(second);
+        assert!(!is_expected(&from("called", response())), "nobody waits any more");
+        assert!(EXPECTED.lock().iter().all(|expected| expected.identity != "called"));
     }
 
     #[test]

@@ -71,7 +71,8 @@ fn farewell(name: &str, place: &StoreUrl, done: Deleted) -> String {
         ),
         (StoreUrl::Sqlite(_) | StoreUrl::Memory, _) => (
             "from the store, and overwritten in its file and its log",
-            "- snapshots of the file system, and blocks that a disk has put aside;\n",
+            "- pieces that SQLite may have left in unused room of its pages until it uses that again (docs/store.md);\n\
+             - snapshots of the file system, and blocks that a disk has put aside;\n",
         ),
     };
     format!(

@@ -270,10 +270,18 @@ impl McpServer {
         let headers = headers(section);
         let terms = ToolTerms::read(section, max_result_bytes);
         let own_terms = section.in_file("tools", terms.by_tool()).unwrap_or_default();
+        let only = section.in_file("only", list(text));
+        if let Some(only) = &only {
+            for name in own_terms.keys().filter(|own| only.iter().all(|name| name.as_str() != own.as_str())) {
+                section.refuse(&format!(
+                    "has terms of the tool {name:?}, which is not in only; correct its name or add it there"
+                ));
+            }
+        }
         let server = Self {
             name: name.clone().unwrap_or_else(|| "".into()),
             reach: McpReach::Url { url: "".into(), headers: BTreeMap::new() },
-            only: section.in_file("only", list(text)),
+            only,
             trust_first_use: section.or("trust_first_use", false, boolean),
             shared: section.or("shared", false, boolean),
             terms,

@@ -110,6 +110,11 @@ fn mistakes_are_told_with_their_place_and_remedy() {
             "sotto.toml:1: tools.mcp number 1 has env, pass_env or directory, which only a command can have; leave them out",
         ),
         (
+            "[[tools.mcp]]\nname = 'a'\ncommand = ['x']\nonly = ['read', 'write']\ntools = { wirte = { confirm = true } }\n",
+            "sotto.toml:1: tools.mcp number 1 has terms of the tool \"wirte\", which is not in only; correct its name or add it \
+             there",
+        ),
+        (
             "[[tools.mcp]]\nname = 'a__b'\ncommand = ['x']\n",
             "sotto.toml:2: tools.mcp number 1.name is \"a__b\" but must be a name that neither begins nor ends with _ nor has \
              two of them in a row",

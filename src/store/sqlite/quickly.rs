@@ -5,6 +5,7 @@
 //! An insertion without a wait for the disk is some copying of memory; should the file be another's just now, or anything else
 //! be in the way, it is left to that other connection, which waits, tries again and knows what to say.
 
+use super::writer::Emptied;
 use crate::store::records::Quick;
 use crate::store::sql::Value;
 use rusqlite::types::{ToSqlOutput, ValueRef};
@@ -28,20 +29,27 @@ fn row(first: usize) -> String {
 }
 
 /// A connection for nothing else; `None` once the store is closed, or where it could not be had.
-pub(super) struct Quickly(Mutex<Option<Connection>>);
+pub(super) struct Quickly {
+    connection: Mutex<Option<Connection>>,
+    emptied: Emptied,
+}
 
 impl Quickly {
     /// Opens a file that is fit to be written to.
-    pub(super) fn open(path: &Path) -> Self {
+    pub(super) fn open(path: &Path, emptied: Emptied) -> Self {
         let connection = connect(path).inspect_err(|error| {
             warn!(%error, "what is said is stored in a roundabout way: a connection to the store could not be had");
         });
-        Self(Mutex::new(connection.ok()))
+        Self { connection: Mutex::new(connection.ok()), emptied }
     }
 
     /// Writes stanzas as one transaction that does not wait for the disk. False: it was not done, or nobody knows.
     pub(super) fn write(&self, quick: &Quick) -> bool {
-        let Ok(connection) = self.0.try_lock() else { return false };
+        // Who begins the log anew waits for the disk.
+        if self.emptied.get() {
+            return false;
+        }
+        let Ok(connection) = self.connection.try_lock() else { return false };
         let Some(connection) = &*connection else { return false };
         let statement = connection.prepare_cached(&STATEMENTS[quick.stanzas - 1]);
         let written = statement.and_then(|mut statement| statement.execute(params_from_iter(&quick.values)));
@@ -49,7 +57,7 @@ impl Quickly {
     }
 
     pub(super) fn close(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.connection.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
@@ -60,6 +68,8 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     connection.busy_timeout(Duration::ZERO)?;
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
+    // Else copies of what others said stay behind in pages that were split here.
+    connection.pragma_update(None, "secure_delete", "ON")?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS.len());
     Ok(connection)
 }

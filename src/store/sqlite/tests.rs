@@ -15,8 +15,9 @@ async fn driver(directory: &TempDir, log: impl Log) -> Sqlite {
         (Opening { options: options(&path), keys: Some(keys.clone()) }, Trouble::new(&path));
     let connection = start(&opening).await.expect("a new file");
     let readers = opening.readers();
-    let writer = Writer::start(connection, opening, trouble.clone(), log);
-    let quickly = Quickly::open(&path);
+    let emptied = Emptied::new();
+    let writer = Writer::start(connection, opening, trouble.clone(), log, emptied.clone());
+    let quickly = Quickly::open(&path, emptied);
     Sqlite { writer, quickly, path, keys: Some(keys), readers, trouble }
 }
 
@@ -111,6 +112,7 @@ fn stanza(fence: i64, number: i64) -> Quick {
 async fn what_is_written_at_once_is_there_or_was_not_done() {
     let directory = TempDir::new().expect("a directory");
     let driver = driver(&directory, CountingLog::default()).await;
+    write(&driver, false).await;
     assert!(!driver.write_at_once(&stanza(3, -1)), "there is no such conversation");
     let mut other = options(&driver.path).connect().await.expect("it can be opened");
     let conversation = "INSERT INTO conversations (id, namespace, name, fence, created, updated) \
@@ -131,6 +133,48 @@ async fn what_is_written_at_once_is_there_or_was_not_done() {
     assert_eq!(found, [-1, -4]);
     driver.close().await;
     assert!(!driver.write_at_once(&stanza(3, -5)), "it is closed");
+}
+
+/// The first to write after the log was emptied waits for the disk: that is not the one who must not wait.
+#[tokio::test]
+async fn nothing_is_written_at_once_until_the_log_was_begun_again() {
+    let directory = TempDir::new().expect("a directory");
+    let driver = driver(&directory, CountingLog::default()).await;
+    let mut other = options(&driver.path).connect().await.expect("it can be opened");
+    let conversation = "INSERT INTO conversations (id, namespace, name, fence, created, updated) \
+                        VALUES (1, '', '', 3, 0, 0)";
+    other.execute(conversation).await.expect("a sound statement");
+    assert!(!driver.write_at_once(&stanza(3, -1)), "nothing was written yet");
+    write(&driver, false).await;
+    assert!(driver.write_at_once(&stanza(3, -1)));
+    assert_eq!(driver.erase().await, Ok(true));
+    assert!(!driver.write_at_once(&stanza(3, -2)), "the log is empty");
+    let nothing = driver.write(false, |connection| {
+        Box::pin(connection.run("DELETE FROM open WHERE conversation = 99", values![]))
+    });
+    assert_eq!(nothing.await, Ok(0));
+    assert!(!driver.write_at_once(&stanza(3, -2)), "it is still empty");
+    write(&driver, false).await;
+    assert!(driver.write_at_once(&stanza(3, -2)));
+}
+
+/// Whatever is written, by whomever: it is written back before it is much.
+#[tokio::test]
+async fn the_log_does_not_grow_without_bound() {
+    let directory = TempDir::new().expect("a directory");
+    let driver = driver(&directory, CountingLog::default()).await;
+    let mut most = 0;
+    for conversation in 0..400 {
+        let message = "x".repeat(50_000);
+        let insert = driver.write(false, move |connection| {
+            let values = values![conversation, &message[..]];
+            let insert = "INSERT INTO open (conversation, message, seq) VALUES ($1, $2, 0)";
+            Box::pin(async move { connection.run(insert, values).await })
+        });
+        assert_eq!(insert.await, Ok(1));
+        most = most.max(std::fs::metadata(beside(&driver.path, "-wal")).expect("it is there").len());
+    }
+    assert!(most > writer::LONG_LOG && most < writer::LONG_LOG + (1 << 20), "{most}");
 }
 
 /// SQLite puts its log beside the file itself.
@@ -204,4 +248,55 @@ async fn a_full_disk_and_a_read_only_file_are_told_as_such() {
     let error = reader.execute("DELETE FROM conversations").await.expect_err("it cannot be written");
     let told = driver.trouble.describe(error.into());
     assert!(matches!(&told, StoreError::Unavailable(words) if words.contains("read-only")), "{told}");
+}
+
+/// Numbers that are the same each time.
+fn scatter(state: &mut u64) -> usize {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    usize::try_from(*state >> 40).expect("24 bits")
+}
+
+/// What one conversation said must not stay where pages were split to make room for another's. SQLite leaves a copy now and
+/// then even so, which docs/store.md says; it is gone for certain when the file is rebuilt.
+#[tokio::test]
+async fn what_was_written_at_once_and_deleted_is_overwritten_for_the_most_part_and_gone_from_a_rebuilt_file()
+{
+    let mut clean = 0;
+    for seed in 0..24 {
+        let directory = TempDir::new().expect("a directory");
+        let driver = driver(&directory, CountingLog::default()).await;
+        let mut other = options(&driver.path).connect().await.expect("it can be opened");
+        for conversation in 0..4 {
+            let insert = "INSERT INTO conversations (id, namespace, name, fence, created, updated) \
+                          VALUES ($1, '', $1, 3, 0, 0)";
+            let insert = sqlx::query(insert).bind(conversation);
+            other.execute(insert).await.expect("a sound statement");
+        }
+        write(&driver, false).await;
+        let (mut state, most) = (seed, 40 + 60 * usize::try_from(seed).expect("a small number"));
+        let mut numbers = [0; 4];
+        for _ in 0..400 {
+            let whose = scatter(&mut state) % 4;
+            numbers[whose] -= 1;
+            let body = format!("said in {whose}: ").repeat(2 + scatter(&mut state) % most / 11);
+            let conversation = i64::try_from(whose).expect("a small number");
+            let values = values![7, conversation, 3, numbers[whose], "everyone", 0, body.as_bytes()];
+            assert!(driver.write_at_once(&Quick { stanzas: 1, values }));
+        }
+        let delete = driver.write(true, |connection| {
+            Box::pin(connection.run("DELETE FROM stanzas WHERE conversation = 1", values![]))
+        });
+        assert!(delete.await.is_ok_and(|rows| rows > 0));
+        assert_eq!(driver.erase().await, Ok(true));
+        let holds = |what: &[u8]| {
+            let file = std::fs::read(&driver.path).expect("it can be read");
+            file.windows(what.len()).any(|bytes| bytes == what)
+        };
+        assert!(holds(b"said in 2"), "the others stay");
+        clean += usize::from(!holds(b"said in 1"));
+        other.execute("VACUUM").await.expect("nobody writes");
+        assert_eq!(driver.erase().await, Ok(true));
+        assert!(holds(b"said in 2") && !holds(b"said in 1"));
+    }
+    assert!(clean > 12, "in {clean} of 24 files nothing stayed");
 }

@@ -1,7 +1,9 @@
 //! The one that writes: takes all that waits into one transaction, and answers when it is committed.
 //!
 //! No transaction waits for the disk. What must survive a loss of power is committed like all else and answered when the
-//! log was [synced](super::syncing) after that; meanwhile others go on being written.
+//! log was [synced](super::syncing) after that; meanwhile others go on being written. The one exception is SQLite's own: the
+//! first commit after the log was written back begins it anew and syncs its beginning. That one is made here, where nobody
+//! else stands still for it, and so is the writing back; only of what another process writes back nothing is known.
 
 use super::Opening;
 use super::syncing::{Log, Syncing};
@@ -11,6 +13,9 @@ use crate::store::sql::{Fault, Sql, values};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use sqlx::{Connection, SqliteConnection};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -25,6 +30,29 @@ const PATIENT: &str = "PRAGMA busy_timeout = 5000";
 const FAREWELL: Duration = Duration::from_secs(10);
 /// What goes into one transaction.
 const MAX_GROUP: usize = 256;
+/// The log is written back when its file is longer than this.
+pub(super) const LONG_LOG: u64 = 4 << 20;
+/// How long to wait before that is tried again, if somebody who reads was in the way.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Whether the next commit may have to begin the log anew, which waits for the disk.
+#[derive(Clone)]
+pub(super) struct Emptied(Arc<AtomicBool>);
+
+impl Emptied {
+    /// As it is with a store that was just opened.
+    pub(super) fn new() -> Self {
+        Self(Arc::new(AtomicBool::new(true)))
+    }
+
+    pub(super) fn get(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+
+    fn set(&self, emptied: bool) {
+        self.0.store(emptied, Ordering::Release);
+    }
+}
 
 /// The way to the task that writes.
 #[derive(Clone)]
@@ -92,11 +120,14 @@ impl Writer {
         opening: Opening,
         trouble: Trouble,
         log: impl Log,
+        emptied: Emptied,
     ) -> Self {
         let (orders, received) = mpsc::channel(WAITING);
         let writer = Self { orders };
         let syncing = Syncing::start(log, writer.orders.downgrade());
-        let line = Line { connection: Some(connection), opening, syncing, trouble };
+        let file = super::beside(opening.options.get_filename(), "-wal");
+        let again = Instant::now();
+        let line = Line { connection: Some(connection), opening, syncing, trouble, emptied, file, again };
         tokio::spawn(line.serve(received));
         writer
     }
@@ -138,6 +169,11 @@ struct Line {
     opening: Opening,
     syncing: Syncing,
     trouble: Trouble,
+    emptied: Emptied,
+    /// The log's.
+    file: PathBuf,
+    /// When a long log may be written back again.
+    again: Instant,
 }
 
 /// A job, and whether it must survive a loss of power.
@@ -161,7 +197,9 @@ impl Line {
                 }
             }
             self.group(tasks).await;
-            if !checkpoints.is_empty() {
+            if checkpoints.is_empty() {
+                self.shorten_log().await;
+            } else {
                 let outcome = self.checkpoint().await.map_err(|fault| self.trouble.describe(fault));
                 for reply in checkpoints {
                     let _ = reply.send(outcome.clone());
@@ -251,15 +289,41 @@ impl Line {
             none => none.insert(self.opening.connect().await?),
         };
         connection.run("BEGIN IMMEDIATE", values![]).await?;
+        // A transaction that has changed nothing does not begin the log.
+        let before = if self.emptied.get() { Some(changes(connection).await?) } else { None };
         for (_, job) in tasks {
             job.run(connection).await?;
         }
+        let begins = match before {
+            Some(before) => changes(connection).await? > before,
+            None => false,
+        };
         connection.run("COMMIT", values![]).await?;
+        if begins {
+            self.emptied.set(false);
+        }
         Ok(())
+    }
+
+    /// Writes a log back that has grown long. SQLite would do that within a commit, for which somebody waits.
+    async fn shorten_log(&mut self) {
+        let is_long = std::fs::metadata(&self.file).is_ok_and(|log| log.len() > LONG_LOG);
+        if !is_long || Instant::now() < self.again {
+            return;
+        }
+        let outcome = self.checkpoint().await;
+        if !matches!(outcome, Ok(true)) {
+            self.again = Instant::now() + AGAIN;
+        }
+        if let Err(fault) = outcome {
+            warn!(error = %self.trouble.describe(fault), "the store's log could not be written back; trying again");
+        }
     }
 
     async fn checkpoint(&mut self) -> Result<bool, Fault> {
         let Some(connection) = &mut self.connection else { return Ok(false) };
+        // Also where readers are in the way: they may be gone by the next commit.
+        self.emptied.set(true);
         // Readers that are under way are not waited for: all who write would wait as well.
         connection.rows("PRAGMA busy_timeout = 0", values![]).await?;
         let rows = connection.rows("PRAGMA wal_checkpoint(TRUNCATE)", values![]).await;
@@ -267,4 +331,10 @@ impl Line {
         let rows = rows?;
         Ok(rows.first().is_some_and(|row| matches!(row.int(0), Ok(0))))
     }
+}
+
+/// How many rows were written on this connection.
+async fn changes(connection: &mut SqliteConnection) -> Result<i64, Fault> {
+    let rows = connection.rows("SELECT total_changes()", values![]).await?;
+    rows.first().map_or(Ok(0), |row| row.int(0))
 }

@@ -42,7 +42,7 @@ use serde_json::{Map, Value};
 use sotto_core::engine::event::ToolOutcome;
 use sotto_core::tool::Tool;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep, timeout};
@@ -83,6 +83,12 @@ impl Settings {
     /// What holds for one of its tools.
     fn terms_of(&self, original: &str) -> &Terms {
         self.own_terms.get(original).unwrap_or(&self.terms)
+    }
+
+    /// Tools that have terms of their own and are not among these: most likely their names are misspelt.
+    fn missing_from(&self, tools: &[model::Tool]) -> Vec<&str> {
+        let is_missing = |name: &&str| tools.iter().all(|tool| tool.name != **name);
+        self.own_terms.keys().map(String::as_str).filter(is_missing).collect()
     }
 }
 
@@ -137,6 +143,7 @@ impl Server {
             listener: Arc::clone(&listener),
             offered,
             link: up,
+            warned: Once::new(),
         };
         tokio::spawn(keeper.keep(not_needed));
         Self { settings, lock, listener, offers, link, _needed: needed }
@@ -314,6 +321,8 @@ struct Keeper {
     listener: Arc<Listener>,
     offered: watch::Sender<Arc<[Offer]>>,
     link: watch::Sender<Link>,
+    /// That terms have no effect is said once.
+    warned: Once,
 }
 
 impl Keeper {
@@ -378,6 +387,14 @@ impl Keeper {
     async fn list(&self, peer: &Peer<RoleClient>) -> Result<(), String> {
         let Settings { name: server, only, trust_first_use, .. } = &*self.settings;
         let tools = connection::tools(peer).await?;
+        self.warned.call_once(|| {
+            for tool in self.settings.missing_from(&tools) {
+                warn!(
+                    server,
+                    tool, "a tool with terms of its own is not offered by its server: is its name right?"
+                );
+            }
+        });
         let is_taken =
             |tool: &model::Tool| only.as_ref().is_none_or(|only| only.iter().any(|name| *name == tool.name));
         let mut offers: Vec<_> =

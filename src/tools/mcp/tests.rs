@@ -8,17 +8,24 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 fn missing(directory: &std::path::Path) -> Server {
-    let program = Program {
+    server(nowhere(), directory)
+}
+
+fn nowhere() -> Reach {
+    Reach::Program(Program {
         program: "/nonexistent/server".to_owned(),
         arguments: Vec::new(),
         environment: BTreeMap::new(),
         directory: None,
-    };
-    server(Reach::Program(program), directory)
+    })
 }
 
 fn server(reach: Reach, directory: &std::path::Path) -> Server {
-    let settings = Settings {
+    Server::start(Arc::new(settings(reach)), Arc::new(Lock::new(directory.join("tools.lock"))))
+}
+
+fn settings(reach: Reach) -> Settings {
+    Settings {
         name: "missing".to_owned(),
         reach,
         only: None,
@@ -34,8 +41,18 @@ fn server(reach: Reach, directory: &std::path::Path) -> Server {
             execution: Execution::Server,
         },
         own_terms: BTreeMap::new(),
-    };
-    Server::start(Arc::new(settings), Arc::new(Lock::new(directory.join("tools.lock"))))
+    }
+}
+
+#[test]
+fn terms_of_a_tool_that_there_is_not_are_noticed() {
+    let mut settings = settings(nowhere());
+    let tools = ["read", "write"].map(|name| model::Tool::new(name, "", Map::new()));
+    assert!(settings.missing_from(&tools).is_empty());
+    for name in ["read", "wirte"] {
+        settings.own_terms.insert(name.to_owned(), settings.terms.clone());
+    }
+    assert_eq!(settings.missing_from(&tools), ["wirte"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -56,12 +56,11 @@ impl Agent {
     async fn next(&mut self) -> RoomEvent {
         let says_nothing = |event: &RoomEvent| matches!(event, RoomEvent::Attributes { attributes, .. } if attributes.is_empty());
         loop {
-            let event = match self.unclaimed.pop_front() {
-                Some(event) => event,
-                None => {
-                    let event = timeout(PATIENCE, self.room.events.recv()).await.expect("an event comes");
-                    event.expect("the room is not over")
-                }
+            let event = if let Some(event) = self.unclaimed.pop_front() {
+                event
+            } else {
+                let event = timeout(PATIENCE, self.room.events.recv()).await.expect("an event comes");
+                event.expect("the room is not over")
             };
             if !says_nothing(&event) {
                 return event;
