@@ -204,7 +204,8 @@ pub(crate) fn variation(target: &str) -> Record {
 }
 
 pub(crate) fn begun(message: &str, answer: &str, number: i32) -> Record {
-    Record::Begun(Begun { message: message.to_owned(), answer: answer.to_owned(), number, at: Time(4) })
+    let (message, answer) = (message.to_owned(), answer.to_owned());
+    Record::Begun(Begun { message, answer, number, taint: Taint::default(), at: Time(4) })
 }
 
 pub(crate) fn broken_off(message: &str, answer: &str) -> Record {

@@ -118,6 +118,9 @@ pub struct Begun {
     pub answer: String,
     /// The last number given before: stanzas of this turn come after it.
     pub number: i32,
+    /// What the hook before the model may bring into its prompts. Before this was recorded it was forgotten.
+    #[serde(default)]
+    pub taint: Taint,
     /// When.
     pub at: Time,
 }

@@ -31,6 +31,8 @@ struct Open {
     /// Someone stopped it before its turn.
     stopped: bool,
     attempts: u32,
+    /// What a hook may have brought into the prompts of these attempts.
+    hooked: Taint,
     calls: Vec<Used>,
 }
 
@@ -111,6 +113,7 @@ impl Engine {
             Record::Begun(now_begun) => {
                 if let Some(open) = of_message(open, &now_begun.message) {
                     open.attempts += 1;
+                    open.hooked = open.hooked | now_begun.taint;
                 }
                 *begun = Some(now_begun);
             }
@@ -135,7 +138,7 @@ impl Engine {
             Record::BrokenOff(broken) => {
                 begun.take_if(|begun| begun.message == broken.message);
                 if let Some(message) = self.conversation.find(&broken.message) {
-                    let told = of_message(open, &broken.message).map(|open| open.taint());
+                    let told = of_message(open, &broken.message).map(|open| open.taint() | open.hooked);
                     let taint = told.unwrap_or_default()
                         | self.conversation.taint(&self.conversation.path(Some(message)));
                     let said = Answer { message: Some(message), text: broken.text, calls: Vec::new(), taint };
@@ -247,8 +250,9 @@ impl Engine {
     /// Puts in line again what was accepted and has not ended.
     fn take_up(&mut self, open: Open) {
         let taint = open.taint();
-        let Open { mut work, stopped, attempts, calls } = open;
-        work.taint = taint;
+        let Open { mut work, stopped, attempts, hooked, calls } = open;
+        // What the model called is in the prompt again, and may be what the words of a hook made it want.
+        work.taint = if calls.is_empty() { taint } else { taint | hooked };
         work.held_until = Some(self.now + self.settings.return_timeout);
         for Used { call, begun, content } in calls {
             let content = content.unwrap_or_else(|| match &begun {
@@ -298,7 +302,7 @@ impl Engine {
 
 impl Open {
     fn new(work: Work) -> Self {
-        Self { work, stopped: false, attempts: 0, calls: Vec::new() }
+        Self { work, stopped: false, attempts: 0, hooked: Taint::default(), calls: Vec::new() }
     }
 
     /// A tool is begun, perhaps one that was asked for before.

@@ -35,7 +35,13 @@ fn message(id: &str, previous: Option<&str>, text: &str) -> Record {
 }
 
 fn begun(message: &str, answer: &str) -> Record {
-    Record::Begun(Begun { message: message.to_owned(), answer: answer.to_owned(), number: 0, at: Time(NOON) })
+    Record::Begun(Begun {
+        message: message.to_owned(),
+        answer: answer.to_owned(),
+        number: 0,
+        taint: Taint::default(),
+        at: Time(NOON),
+    })
 }
 
 fn thoughts(steps: &[&str]) -> Record {

@@ -30,7 +30,7 @@ fn all() -> Vec<Record> {
             at,
         }),
         Record::Stopped(Stopped { from: id(), target: Some(id()), all: true, coming: vec![id()], at }),
-        Record::Begun(Begun { message: id(), answer: id(), number: -1, at }),
+        Record::Begun(Begun { message: id(), answer: id(), number: -1, taint: Taint::default(), at }),
         Record::Reasoning(Reasoning { message: id(), answer: id(), steps: vec![canary(), canary()] }),
         Record::ToolAsked(ToolAsked {
             message: id(),
