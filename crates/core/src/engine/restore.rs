@@ -82,8 +82,12 @@ impl Engine {
     }
 
     /// Takes over from an engine that rests or has failed: who is there, and what each can take and may send, is in no store.
+    /// What was asked of the world goes on to be counted from there: what still comes for the former one is nobody's.
     pub fn take_over(&mut self, former: &mut Self) {
         self.people.take_over(&mut former.people);
+        self.requests = self.requests.max(former.requests);
+        self.runs = self.runs.max(former.runs);
+        self.questions = self.questions.max(former.questions);
     }
 
     /// Who is there.
