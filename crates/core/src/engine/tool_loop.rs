@@ -251,13 +251,7 @@ impl Engine {
     pub(super) fn begin_run(&mut self, message: &str, by: &str, run: &mut Run) {
         let Some(called) = &run.called else { return };
         let repeatable = called.tool.spec.repeatable;
-        let by_client = match called.tool.execution {
-            Execution::Server | Execution::Rpc => false,
-            Execution::Client => true,
-            Execution::Either => {
-                self.people.offers(by).iter().any(|offer| offer.name == called.tool.spec.name)
-            }
-        };
+        let by_client = self.is_for_client(by, called);
         let begun = Record::ToolBegun(record::ToolBegun {
             message: message.to_owned(),
             call: replayable(&run.call),
