@@ -47,6 +47,8 @@ pub(super) struct Run {
     pub(super) stage: Stage,
     /// It has been begun, and the room may know of it.
     begun: bool,
+    /// One client was shown it, whoever runs it then, and is to be told its end.
+    pub(super) handed: bool,
     /// When the answer is given up.
     pub(super) deadline: Option<Time>,
     /// When it is given up because the one who is to answer is away.
@@ -115,6 +117,7 @@ impl Run {
             reason,
             stage,
             begun,
+            handed: false,
             deadline: None,
             away_until: None,
             asked_by: None,
@@ -272,6 +275,7 @@ impl Engine {
         } else {
             run.stage = Stage::Server;
             let client = (called.tool.execution == Execution::Rpc).then(|| by.to_owned());
+            run.handed = client.is_some();
             // What is handed to one client is not for the others to see; and nobody is asked by an envelope to run it.
             let audience = client.clone().map_or(Audience::Tools, Audience::One);
             let request = self.tool_use_request(message, run, body::Execution::Server);
@@ -420,7 +424,6 @@ impl Engine {
             }
             Err((word, message)) => Err((word, self.settings.secrets.hide(&message).into_owned())),
         };
-        let client = run.stage == Stage::Client;
         // Whom the store has kept waiting need not be asked any more.
         self.outbox.take_back(run.asked_by.take());
         // The advice is ours, and stands outside of what others wrote.
@@ -428,15 +431,16 @@ impl Engine {
             + if advice.is_empty() { "" } else { "\n" }
             + advice.trim();
         run.stage = Stage::Over(content.clone());
-        let (call, begun, request_id) = (run.call.id.clone(), run.begun, run.request.clone());
+        let (call, request_id) = (run.call.id.clone(), run.request.clone());
+        let (begun, handed) = (run.begun, run.handed);
         self.keep(Record::ToolEnded(record::ToolEnded { call, content, at: self.now }));
         // What was never begun nobody was shown.
         if begun {
-            self.show_result(request_id, outcome, Some(turn.work.by.as_str()).filter(|_| client));
+            self.show_result(request_id, outcome, Some(turn.work.by.as_str()).filter(|_| handed));
         }
     }
 
-    /// Shows a result to the room; to the client that runs the tool in any case, so that it knows when that is over.
+    /// Shows a result to the room; to the client that was shown the call in any case, so that it knows when that is over.
     pub(super) fn show_result(&mut self, request_id: String, outcome: Outcome, client: Option<&str>) {
         let (result, error) = match outcome {
             Ok(value) => (Some(for_the_room(value)), None),
