@@ -433,9 +433,12 @@ impl Engine {
         run.stage = Stage::Over(content.clone());
         let (call, request_id) = (run.call.id.clone(), run.request.clone());
         let (begun, handed) = (run.begun, run.handed);
-        self.keep(Record::ToolEnded(record::ToolEnded { call, content, at: self.now }));
-        // What was never begun nobody was shown.
-        if begun {
+        let ended = Record::ToolEnded(record::ToolEnded { call, content, at: self.now });
+        // What was never begun nobody was shown. Whoever did not allow it is told that this was heard once it is stored.
+        if !begun {
+            self.outbox.save(ended, false, &mut self.outputs);
+        } else {
+            self.keep(ended);
             self.show_result(request_id, outcome, Some(turn.work.by.as_str()).filter(|_| handed));
         }
     }
