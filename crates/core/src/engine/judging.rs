@@ -369,12 +369,12 @@ impl Engine {
             }
             let gap = std::mem::take(&mut turn.judging.gap);
             let said = if turn.speaking.text.is_empty() { text } else { gap + &text };
+            self.show(AgentState::Speaking);
             let ends = matches!(turn.judging.held, Some(Next::End(..)));
             if ends && turn.judging.sentences.is_empty() {
                 // The answer's end says it, so that the last sentence is the final one.
                 turn.judging.last = Some(said);
             } else {
-                self.show(AgentState::Speaking);
                 let spoken = turn.speaking.say_judged(&said);
                 self.say(turn, spoken);
             }
