@@ -38,7 +38,6 @@ impl Engine {
         self.outbox.take_back(run.asked_by.take());
         self.send(Audience::One(by.to_owned()), request);
         run.asked_by = Some(self.outbox.number());
-        run.handed = true;
     }
 
     /// A client says what its tool gave.

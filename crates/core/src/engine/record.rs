@@ -160,6 +160,9 @@ pub struct ToolBegun {
     pub request: String,
     /// Whether running it twice does no harm.
     pub repeatable: bool,
+    /// Whether the asker's client alone was shown it.
+    #[serde(default)]
+    pub handed: bool,
     /// What its output brings into the prompt. Before this was recorded there were only tools that bring nothing.
     #[serde(default)]
     pub taint: Taint,

@@ -13,7 +13,7 @@ use crate::ids::Kind;
 use crate::model::ToolCall;
 use crate::time::Time;
 use crate::wire;
-use crate::wire::body::{AssistantSentence, Body, ToolUseResult};
+use crate::wire::body::{AssistantSentence, Body};
 
 /// How often an answer is begun in all before its message is given up: it may be what ends the agent each time.
 const MAX_ATTEMPTS: u32 = 5;
@@ -260,7 +260,7 @@ impl Engine {
         work.held_until = Some(self.now + self.settings.return_timeout);
         for Used { call, begun, content } in calls {
             let content = content.unwrap_or_else(|| match &begun {
-                Some(begun) => self.lose(begun),
+                Some(begun) => self.lose(begun, &work.by),
                 None => self.never_ran(&call),
             });
             work.calls.push((call, content));
@@ -285,21 +285,13 @@ impl Engine {
         NOT_RUN.to_owned()
     }
 
-    /// The result of a tool is lost: the room and the model are told. Returns what the model is told.
-    fn lose(&mut self, tool: &record::ToolBegun) -> String {
+    /// The result of a tool is lost: whoever saw it begin and the model are told. Returns what the model is told.
+    fn lose(&mut self, tool: &record::ToolBegun, by: &str) -> String {
         let told = if tool.repeatable { CUT_SHORT } else { UNKNOWN };
         let ended = record::ToolEnded { call: tool.call.id.clone(), content: told.to_owned(), at: self.now };
         self.keep(Record::ToolEnded(ended));
-        let result = ToolUseResult {
-            id: self.ids.next(Kind::ToolResult),
-            request_id: tool.request.clone(),
-            conversation_id: self.settings.conversation.clone(),
-            success: false,
-            result: None,
-            error_code: Some("cancelled".to_owned()),
-            error_message: Some("The agent was restarted while the tool ran.".to_owned()),
-        };
-        self.send(Audience::Tools, Body::ToolUseResult(result));
+        let outcome = Err(("cancelled", "The agent was restarted while the tool ran.".to_owned()));
+        self.show_result(tool.request.clone(), outcome, Some(by).filter(|_| tool.handed));
         told.to_owned()
     }
 }

@@ -255,11 +255,13 @@ impl Engine {
         let Some(called) = &run.called else { return };
         let repeatable = called.tool.spec.repeatable;
         let by_client = self.is_for_client(by, called);
+        run.handed = by_client || called.tool.execution == Execution::Rpc;
         let begun = Record::ToolBegun(record::ToolBegun {
             message: message.to_owned(),
             call: replayable(&run.call),
             request: run.request.clone(),
             repeatable,
+            handed: run.handed,
             taint: Taint::of(called.tool.effects),
             at: self.now,
         });
@@ -275,7 +277,6 @@ impl Engine {
         } else {
             run.stage = Stage::Server;
             let client = (called.tool.execution == Execution::Rpc).then(|| by.to_owned());
-            run.handed = client.is_some();
             // What is handed to one client is not for the others to see; and nobody is asked by an envelope to run it.
             let audience = client.clone().map_or(Audience::Tools, Audience::One);
             let request = self.tool_use_request(message, run, body::Execution::Server);

@@ -92,6 +92,7 @@ fn one_exchange_with_thoughts_and_tools() {
             call: call(id),
             request: String::new(),
             repeatable: true,
+            handed: false,
             taint: Taint::default(),
             at: Time(NOON),
         })
@@ -137,6 +138,7 @@ fn what_is_sealed_is_said_to_be() {
         call,
         request: String::new(),
         repeatable: true,
+        handed: false,
         taint: Taint::default(),
         at: Time(NOON),
     };
@@ -268,6 +270,7 @@ fn what_someone_was_asked_for_is_shown_whether_it_was_allowed_or_not() {
         call: call("c2"),
         request: String::new(),
         repeatable: false,
+        handed: false,
         taint: Taint::default(),
         at: Time(NOON),
     };
