@@ -436,11 +436,11 @@ impl Engine {
         let (begun, handed) = (run.begun, run.handed);
         let ended = Record::ToolEnded(record::ToolEnded { call, content, at: self.now });
         // What was never begun nobody was shown. Whoever did not allow it is told that this was heard once it is stored.
-        if !begun {
-            self.outbox.save(ended, false, &mut self.outputs);
-        } else {
+        if begun {
             self.keep(ended);
             self.show_result(request_id, outcome, Some(turn.work.by.as_str()).filter(|_| handed));
+        } else {
+            self.outbox.save(ended, false, &mut self.outputs);
         }
     }
 
