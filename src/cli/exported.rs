@@ -203,6 +203,7 @@ mod tests {
             call: ToolCall { id: "call00001".to_owned(), name: "time".to_owned(), arguments: Ok(Map::new()) },
             request: "atu_1".to_owned(),
             repeatable: true,
+            handed: false,
             taint: Taint::default(),
             at: Time(5),
         });

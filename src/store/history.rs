@@ -70,17 +70,21 @@ async fn records<C: Sql>(connection: &mut C, conversation: i64, seal: &Seal) -> 
     let oldest_open = open.first().map(|row| row.int(0)).transpose()?.unwrap_or(i64::MAX);
 
     let mut found: Vec<(i64, Vec<u8>)> = Vec::new();
-    let mut bytes = 0;
+    let (mut count, mut bytes) = (0, 0);
     let mut before = i64::MAX;
     'all: loop {
-        let select =
-            "SELECT seq, body FROM records WHERE conversation = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3";
-        let rows = connection.rows(select, values![conversation, before, CHUNK]).await?;
+        // A stop does nothing more to what has ended, and takes no room of what was said: anyone may send any number.
+        let select = "SELECT seq, body, kind FROM records WHERE conversation = $1 AND seq < $2 \
+                      AND (kind <> 'stopped' OR seq > $3) ORDER BY seq DESC LIMIT $4";
+        let rows = connection.rows(select, values![conversation, before, oldest_open, CHUNK]).await?;
         let is_last = (rows.len() as i64) < CHUNK;
         for mut row in rows {
-            let (seq, body) = (row.int(0)?, row.bytes(1)?);
-            bytes += body.len();
-            if seq < oldest_open && (found.len() >= MAX_RECORDS || bytes > MAX_BYTES) {
+            let (seq, body, kind) = (row.int(0)?, row.bytes(1)?, row.text(2)?);
+            if kind != "stopped" {
+                count += 1;
+                bytes += body.len();
+            }
+            if seq < oldest_open && (count > MAX_RECORDS || bytes > MAX_BYTES) {
                 break 'all;
             }
             before = seq;

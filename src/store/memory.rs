@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 use futures_util::stream::{self, BoxStream, StreamExt};
 use sotto_core::engine::people::Audience;
-use sotto_core::engine::record::{Answer, History, Page, Record, Stanza};
+use sotto_core::engine::record::{Answer, History, Page, Record, Stanza, Stopped};
 use sotto_core::time::Time;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -235,6 +235,13 @@ impl Kept {
     /// Forgets the oldest, but nothing since the oldest that has not ended.
     fn shrink(&mut self) {
         let oldest_open = self.open.iter().map(|(seq, _)| *seq).min().unwrap_or(u64::MAX);
+        if self.facts.len() > MAX_RECORDS || self.fact_bytes > MAX_BYTES {
+            // Stops go first, but for those of what was still to come: they have done all that they do, and anyone may send any
+            // number.
+            let is_done = |stopped: &Stopped, seq| stopped.coming.is_empty() || seq < oldest_open;
+            self.facts.retain(|fact| !matches!(&fact.record, Record::Stopped(it) if is_done(it, fact.seq)));
+            self.fact_bytes = self.facts.iter().map(|fact| fact.size).sum();
+        }
         while (self.facts.len() > MAX_RECORDS || self.fact_bytes > MAX_BYTES)
             && let Some(oldest) = self.facts.pop_front_if(|oldest| oldest.seq < oldest_open)
         {

@@ -9,7 +9,7 @@ use sotto_core::engine::event::TurnEnd;
 use sotto_core::engine::people::Audience;
 use sotto_core::engine::policy::Taint;
 use sotto_core::engine::record::{
-    Answer, Begun, BrokenOff, Joined, Message, Reasoning, Record, Spent, Stanza, Variation,
+    Answer, Begun, BrokenOff, Joined, Message, Reasoning, Record, Spent, Stanza, Stopped, Variation,
 };
 use sotto_core::model::Usage;
 use sotto_core::time::Time;
@@ -203,8 +203,14 @@ pub(crate) fn variation(target: &str) -> Record {
     })
 }
 
+pub(crate) fn stopped(coming: &[&str]) -> Record {
+    let coming = coming.iter().map(|&id| id.to_owned()).collect();
+    Record::Stopped(Stopped { from: "alice".to_owned(), target: None, all: true, coming, at: Time(3) })
+}
+
 pub(crate) fn begun(message: &str, answer: &str, number: i32) -> Record {
-    Record::Begun(Begun { message: message.to_owned(), answer: answer.to_owned(), number, at: Time(4) })
+    let (message, answer) = (message.to_owned(), answer.to_owned());
+    Record::Begun(Begun { message, answer, number, taint: Taint::default(), at: Time(4) })
 }
 
 pub(crate) fn broken_off(message: &str, answer: &str) -> Record {

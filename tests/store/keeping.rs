@@ -2,7 +2,7 @@
 
 use crate::bench::{
     Bench, answer, begun, broken_off, elsewhere, joined, journal, kept, message, message_of, reasoning,
-    settings, stanza, stanza_for, variation,
+    settings, stanza, stanza_for, stopped, variation,
 };
 use sotto::store::Settings;
 use sotto_core::engine::people::Audience;
@@ -127,6 +127,26 @@ pub(crate) async fn history_is_bounded(bench: Bench) {
     assert_eq!(history.records.last(), Some(&answer("m39")));
     assert!(history.records.contains(&message_of("m39", &long)));
     assert!(!history.records.contains(&message_of("m0", &long)));
+}
+
+pub(crate) async fn stops_take_no_room_in_the_history(bench: Bench) {
+    let store = bench.open().await;
+    let room = journal(&store, "room").await;
+    let said = [message("m1"), answer("m1")];
+    room.append(said.to_vec(), true).await.expect("the store works");
+    for _ in 0..30 {
+        room.append(vec![stopped(&[]); 100], false).await.expect("the store works");
+    }
+    // What this one stops is still to be ended.
+    let open = [message("m2"), stopped(&["m2"])];
+    room.append(open.to_vec(), true).await.expect("the store works");
+    for _ in 0..30 {
+        room.append(vec![stopped(&[]); 100], false).await.expect("the store works");
+    }
+    drop(room);
+    let history = journal(&store, "room").await.history().await.expect("the store works");
+    assert!(history.records.starts_with(&said), "what was said is gone");
+    assert_eq!(history.records[2..4], open, "what stops an open message is gone");
 }
 
 pub(crate) async fn everyones_first_joining_stays(bench: Bench) {

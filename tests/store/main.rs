@@ -44,6 +44,7 @@ fn main() -> ExitCode {
         keeping::numbers_are_never_given_twice,
         keeping::history_has_all_that_has_not_ended,
         keeping::history_is_bounded,
+        keeping::stops_take_no_room_in_the_history,
         keeping::everyones_first_joining_stays,
         keeping::another_answer_keeps_its_message_open,
         keeping::stanzas_of_an_unfinished_turn_come_with_the_history,

@@ -48,6 +48,7 @@ fn canaries() -> Vec<Record> {
             call,
             request: "atu_1".to_owned(),
             repeatable: true,
+            handed: false,
             taint: Taint::default(),
             at,
         }),

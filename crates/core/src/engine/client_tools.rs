@@ -8,6 +8,7 @@ use super::Engine;
 use super::event::RunId;
 use super::people::{Audience, TOOL_CONSENT};
 use super::tool_loop::{Run, Stage};
+use super::toolbox::Available;
 use super::turn::Turn;
 use crate::tool::Execution;
 use crate::wire::body::{self, Body, ToolUseResult};
@@ -18,6 +19,17 @@ use std::time::Duration;
 const MAY_BE_AWAY: Duration = Duration::from_secs(10);
 
 impl Engine {
+    /// Whether a tool is run by the client of the one who asked, by an envelope.
+    pub(super) fn is_for_client(&self, by: &str, called: &Available) -> bool {
+        match called.tool.execution {
+            Execution::Server | Execution::Rpc => false,
+            Execution::Client => true,
+            Execution::Either => {
+                self.people.offers(by).iter().any(|offer| offer.name == called.tool.spec.name)
+            }
+        }
+    }
+
     /// Sends the request to the client that is to run it, or sends it again.
     pub(super) fn hand_to_client(&mut self, message: &str, by: &str, run: &mut Run) {
         let either = run.called.as_ref().is_some_and(|called| called.tool.execution == Execution::Either);

@@ -19,6 +19,7 @@ use super::{Complaint, Engine};
 use crate::model::untrusted::neutralise;
 use crate::model::{Message, Prompt};
 use crate::time::Time;
+use crate::tool::Execution;
 use crate::wire::body;
 use std::collections::VecDeque;
 
@@ -258,11 +259,22 @@ impl Engine {
         turn.runs.insert(place, run);
     }
 
-    /// A call is not run, by the word of a hook: the room sees what was wanted, and that it was not done.
+    /// A call is not run, by the word of a hook: whoever would have seen it run sees what was wanted, and the room that it was not
+    /// done. Where tools are hidden nobody sees anything: no client has been asked.
     pub(super) fn refuse_run(&mut self, turn: &Turn, run: &mut Run, message: &str) {
         let message = self.settings.secrets.hide(message).into_owned();
+        let by = &turn.work.by;
+        let for_one = run
+            .called
+            .as_ref()
+            .is_some_and(|called| called.tool.execution == Execution::Rpc || self.is_for_client(by, called));
+        let audience = if for_one && self.people.has(&Audience::Tools) {
+            Audience::One(by.clone())
+        } else {
+            Audience::Tools
+        };
         let request = self.tool_use_request(&turn.work.message_id, run, body::Execution::Server);
-        self.send(Audience::Tools, request);
+        self.send(audience, request);
         run.fail("cancelled", message.clone());
         self.show_result(run.request.clone(), Err(("cancelled", message)), None);
     }
@@ -357,12 +369,12 @@ impl Engine {
             }
             let gap = std::mem::take(&mut turn.judging.gap);
             let said = if turn.speaking.text.is_empty() { text } else { gap + &text };
+            self.show(AgentState::Speaking);
             let ends = matches!(turn.judging.held, Some(Next::End(..)));
             if ends && turn.judging.sentences.is_empty() {
                 // The answer's end says it, so that the last sentence is the final one.
                 turn.judging.last = Some(said);
             } else {
-                self.show(AgentState::Speaking);
                 let spoken = turn.speaking.say_judged(&said);
                 self.say(turn, spoken);
             }

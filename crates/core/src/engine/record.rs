@@ -118,6 +118,9 @@ pub struct Begun {
     pub answer: String,
     /// The last number given before: stanzas of this turn come after it.
     pub number: i32,
+    /// What the hook before the model may bring into its prompts. Before this was recorded it was forgotten.
+    #[serde(default)]
+    pub taint: Taint,
     /// When.
     pub at: Time,
 }
@@ -157,6 +160,9 @@ pub struct ToolBegun {
     pub request: String,
     /// Whether running it twice does no harm.
     pub repeatable: bool,
+    /// Whether the asker's client alone was shown it.
+    #[serde(default)]
+    pub handed: bool,
     /// What its output brings into the prompt. Before this was recorded there were only tools that bring nothing.
     #[serde(default)]
     pub taint: Taint,

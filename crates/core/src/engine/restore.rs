@@ -13,7 +13,7 @@ use crate::ids::Kind;
 use crate::model::ToolCall;
 use crate::time::Time;
 use crate::wire;
-use crate::wire::body::{AssistantSentence, Body, ToolUseResult};
+use crate::wire::body::{AssistantSentence, Body};
 
 /// How often an answer is begun in all before its message is given up: it may be what ends the agent each time.
 const MAX_ATTEMPTS: u32 = 5;
@@ -31,6 +31,8 @@ struct Open {
     /// Someone stopped it before its turn.
     stopped: bool,
     attempts: u32,
+    /// What a hook may have brought into the prompts of these attempts.
+    hooked: Taint,
     calls: Vec<Used>,
 }
 
@@ -80,8 +82,12 @@ impl Engine {
     }
 
     /// Takes over from an engine that rests or has failed: who is there, and what each can take and may send, is in no store.
+    /// What was asked of the world goes on to be counted from there: what still comes for the former one is nobody's.
     pub fn take_over(&mut self, former: &mut Self) {
         self.people.take_over(&mut former.people);
+        self.requests = self.requests.max(former.requests);
+        self.runs = self.runs.max(former.runs);
+        self.questions = self.questions.max(former.questions);
     }
 
     /// Who is there.
@@ -111,6 +117,7 @@ impl Engine {
             Record::Begun(now_begun) => {
                 if let Some(open) = of_message(open, &now_begun.message) {
                     open.attempts += 1;
+                    open.hooked = open.hooked | now_begun.taint;
                 }
                 *begun = Some(now_begun);
             }
@@ -135,7 +142,7 @@ impl Engine {
             Record::BrokenOff(broken) => {
                 begun.take_if(|begun| begun.message == broken.message);
                 if let Some(message) = self.conversation.find(&broken.message) {
-                    let told = of_message(open, &broken.message).map(|open| open.taint());
+                    let told = of_message(open, &broken.message).map(|open| open.taint() | open.hooked);
                     let taint = told.unwrap_or_default()
                         | self.conversation.taint(&self.conversation.path(Some(message)));
                     let said = Answer { message: Some(message), text: broken.text, calls: Vec::new(), taint };
@@ -247,12 +254,13 @@ impl Engine {
     /// Puts in line again what was accepted and has not ended.
     fn take_up(&mut self, open: Open) {
         let taint = open.taint();
-        let Open { mut work, stopped, attempts, calls } = open;
-        work.taint = taint;
+        let Open { mut work, stopped, attempts, hooked, calls } = open;
+        // What the model called is in the prompt again, and may be what the words of a hook made it want.
+        work.taint = if calls.is_empty() { taint } else { taint | hooked };
         work.held_until = Some(self.now + self.settings.return_timeout);
         for Used { call, begun, content } in calls {
             let content = content.unwrap_or_else(|| match &begun {
-                Some(begun) => self.lose(begun),
+                Some(begun) => self.lose(begun, &work.by),
                 None => self.never_ran(&call),
             });
             work.calls.push((call, content));
@@ -277,28 +285,20 @@ impl Engine {
         NOT_RUN.to_owned()
     }
 
-    /// The result of a tool is lost: the room and the model are told. Returns what the model is told.
-    fn lose(&mut self, tool: &record::ToolBegun) -> String {
+    /// The result of a tool is lost: whoever saw it begin and the model are told. Returns what the model is told.
+    fn lose(&mut self, tool: &record::ToolBegun, by: &str) -> String {
         let told = if tool.repeatable { CUT_SHORT } else { UNKNOWN };
         let ended = record::ToolEnded { call: tool.call.id.clone(), content: told.to_owned(), at: self.now };
         self.keep(Record::ToolEnded(ended));
-        let result = ToolUseResult {
-            id: self.ids.next(Kind::ToolResult),
-            request_id: tool.request.clone(),
-            conversation_id: self.settings.conversation.clone(),
-            success: false,
-            result: None,
-            error_code: Some("cancelled".to_owned()),
-            error_message: Some("The agent was restarted while the tool ran.".to_owned()),
-        };
-        self.send(Audience::Tools, Body::ToolUseResult(result));
+        let outcome = Err(("cancelled", "The agent was restarted while the tool ran.".to_owned()));
+        self.show_result(tool.request.clone(), outcome, Some(by).filter(|_| tool.handed));
         told.to_owned()
     }
 }
 
 impl Open {
     fn new(work: Work) -> Self {
-        Self { work, stopped: false, attempts: 0, calls: Vec::new() }
+        Self { work, stopped: false, attempts: 0, hooked: Taint::default(), calls: Vec::new() }
     }
 
     /// A tool is begun, perhaps one that was asked for before.

@@ -47,6 +47,8 @@ pub(super) struct Run {
     pub(super) stage: Stage,
     /// It has been begun, and the room may know of it.
     begun: bool,
+    /// One client was shown it, whoever runs it then, and is to be told its end.
+    pub(super) handed: bool,
     /// When the answer is given up.
     pub(super) deadline: Option<Time>,
     /// When it is given up because the one who is to answer is away.
@@ -115,6 +117,7 @@ impl Run {
             reason,
             stage,
             begun,
+            handed: false,
             deadline: None,
             away_until: None,
             asked_by: None,
@@ -251,18 +254,14 @@ impl Engine {
     pub(super) fn begin_run(&mut self, message: &str, by: &str, run: &mut Run) {
         let Some(called) = &run.called else { return };
         let repeatable = called.tool.spec.repeatable;
-        let by_client = match called.tool.execution {
-            Execution::Server | Execution::Rpc => false,
-            Execution::Client => true,
-            Execution::Either => {
-                self.people.offers(by).iter().any(|offer| offer.name == called.tool.spec.name)
-            }
-        };
+        let by_client = self.is_for_client(by, called);
+        run.handed = by_client || called.tool.execution == Execution::Rpc;
         let begun = Record::ToolBegun(record::ToolBegun {
             message: message.to_owned(),
             call: replayable(&run.call),
             request: run.request.clone(),
             repeatable,
+            handed: run.handed,
             taint: Taint::of(called.tool.effects),
             at: self.now,
         });
@@ -426,7 +425,6 @@ impl Engine {
             }
             Err((word, message)) => Err((word, self.settings.secrets.hide(&message).into_owned())),
         };
-        let client = run.stage == Stage::Client;
         // Whom the store has kept waiting need not be asked any more.
         self.outbox.take_back(run.asked_by.take());
         // The advice is ours, and stands outside of what others wrote.
@@ -434,15 +432,19 @@ impl Engine {
             + if advice.is_empty() { "" } else { "\n" }
             + advice.trim();
         run.stage = Stage::Over(content.clone());
-        let (call, begun, request_id) = (run.call.id.clone(), run.begun, run.request.clone());
-        self.keep(Record::ToolEnded(record::ToolEnded { call, content, at: self.now }));
-        // What was never begun nobody was shown.
+        let (call, request_id) = (run.call.id.clone(), run.request.clone());
+        let (begun, handed) = (run.begun, run.handed);
+        let ended = Record::ToolEnded(record::ToolEnded { call, content, at: self.now });
+        // What was never begun nobody was shown. Whoever did not allow it is told that this was heard once it is stored.
         if begun {
-            self.show_result(request_id, outcome, Some(turn.work.by.as_str()).filter(|_| client));
+            self.keep(ended);
+            self.show_result(request_id, outcome, Some(turn.work.by.as_str()).filter(|_| handed));
+        } else {
+            self.outbox.save(ended, false, &mut self.outputs);
         }
     }
 
-    /// Shows a result to the room; to the client that runs the tool in any case, so that it knows when that is over.
+    /// Shows a result to the room; to the client that was shown the call in any case, so that it knows when that is over.
     pub(super) fn show_result(&mut self, request_id: String, outcome: Outcome, client: Option<&str>) {
         let (result, error) = match outcome {
             Ok(value) => (Some(for_the_room(value)), None),

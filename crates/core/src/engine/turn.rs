@@ -160,7 +160,8 @@ impl Engine {
             }
             let (message, answer) = (turn.work.message_id.clone(), turn.speaking.id.clone());
             let number = turn.begun_after;
-            self.keep(Record::Begun(record::Begun { message, answer, number, at: self.now }));
+            let taint = self.settings.hooks.before_model.map(|terms| terms.brings).unwrap_or_default();
+            self.keep(Record::Begun(record::Begun { message, answer, number, taint, at: self.now }));
             let next = if turn.work.held_until.is_some() { Next::Wait } else { Next::Ask };
             self.go_on(turn, next);
             self.ask_if_settled();

@@ -35,7 +35,13 @@ fn message(id: &str, previous: Option<&str>, text: &str) -> Record {
 }
 
 fn begun(message: &str, answer: &str) -> Record {
-    Record::Begun(Begun { message: message.to_owned(), answer: answer.to_owned(), number: 0, at: Time(NOON) })
+    Record::Begun(Begun {
+        message: message.to_owned(),
+        answer: answer.to_owned(),
+        number: 0,
+        taint: Taint::default(),
+        at: Time(NOON),
+    })
 }
 
 fn thoughts(steps: &[&str]) -> Record {
@@ -86,6 +92,7 @@ fn one_exchange_with_thoughts_and_tools() {
             call: call(id),
             request: String::new(),
             repeatable: true,
+            handed: false,
             taint: Taint::default(),
             at: Time(NOON),
         })
@@ -131,6 +138,7 @@ fn what_is_sealed_is_said_to_be() {
         call,
         request: String::new(),
         repeatable: true,
+        handed: false,
         taint: Taint::default(),
         at: Time(NOON),
     };
@@ -262,6 +270,7 @@ fn what_someone_was_asked_for_is_shown_whether_it_was_allowed_or_not() {
         call: call("c2"),
         request: String::new(),
         repeatable: false,
+        handed: false,
         taint: Taint::default(),
         at: Time(NOON),
     };

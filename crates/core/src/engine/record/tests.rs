@@ -14,6 +14,7 @@ fn all() -> Vec<Record> {
             call,
             request: id(),
             repeatable: true,
+            handed: false,
             taint: Taint::default(),
             at,
         })
@@ -30,7 +31,7 @@ fn all() -> Vec<Record> {
             at,
         }),
         Record::Stopped(Stopped { from: id(), target: Some(id()), all: true, coming: vec![id()], at }),
-        Record::Begun(Begun { message: id(), answer: id(), number: -1, at }),
+        Record::Begun(Begun { message: id(), answer: id(), number: -1, taint: Taint::default(), at }),
         Record::Reasoning(Reasoning { message: id(), answer: id(), steps: vec![canary(), canary()] }),
         Record::ToolAsked(ToolAsked {
             message: id(),
@@ -105,7 +106,15 @@ fn records_of_older_versions_are_read() {
         arguments: Ok(json!({"zone": "UTC"}).as_object().cloned().unwrap_or_default()),
     };
     let (message, request) = ("m1".to_owned(), "atu_1".to_owned());
-    let begun = ToolBegun { message, call, request, repeatable: true, taint: Taint::default(), at: Time(1) };
+    let begun = ToolBegun {
+        message,
+        call,
+        request,
+        repeatable: true,
+        handed: false,
+        taint: Taint::default(),
+        at: Time(1),
+    };
     let answer = Answer {
         message: Some("m1".to_owned()),
         answer: None,
