@@ -2,11 +2,12 @@
 
 use super::archive::{self, Archive, Deleted, Entry, Report, Summary};
 use super::keys::{Keys, Seal};
+use super::lease::Pulse;
 use super::process::Process;
-use super::records::{self, Batch, Lease};
+use super::records::{self, Batch, Lease, Quick};
 use super::rekey::{self, Rekeyed};
 use super::retention::{self, When};
-use super::sql::Driver;
+use super::sql::{Driver, Fault};
 use super::{Settings, history, lease};
 use crate::ports::{Journal, Store, StoreError};
 use futures_util::FutureExt;
@@ -14,7 +15,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use sotto_core::engine::record::{History, Page, Record};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::runtime::Handle;
@@ -35,6 +36,7 @@ pub(super) struct Shared<D: Driver> {
     pub(super) settings: Settings,
     pub(super) keys: Keys,
     pub(super) process: Process,
+    pulse: Pulse,
     holds: Holds,
     runtime: Handle,
     closed: AtomicBool,
@@ -50,10 +52,12 @@ impl<D: Driver> Database<D> {
             settings,
             keys,
             process,
+            pulse: Pulse::default(),
             holds: Holds::default(),
             runtime: Handle::current(),
         });
         shared.beat().await?;
+        shared.bring_in().await?;
         tokio::spawn(keep_beating(Arc::downgrade(&shared)));
         tokio::spawn(keep_tidy(Arc::downgrade(&shared)));
         Ok(Self { shared })
@@ -149,27 +153,70 @@ impl<D: Driver> Archive for Database<D> {
 impl<D: Driver> Shared<D> {
     async fn beat(&self) -> Result<(), StoreError> {
         let process = Arc::new(self.process.clone());
+        let at = now();
         let beat = self.driver.write(false, move |connection| {
             let process = Arc::clone(&process);
             async move { lease::beat(connection, &process).await }.boxed()
         });
-        beat.await
+        beat.await?;
+        self.pulse.beat(at);
+        Ok(())
+    }
+
+    /// Brings in what processes left behind that are gone.
+    async fn bring_in(self: &Arc<Self>) -> Result<(), StoreError> {
+        for process in self.driver.left_behind()? {
+            let (shared, owner) = (Arc::clone(self), process.clone());
+            let bring_in = self.driver.write(false, move |connection| {
+                let (shared, owner) = (Arc::clone(&shared), owner.clone());
+                async move {
+                    let is_gone = lease::is_gone(connection, &shared.process, &owner).await?;
+                    if is_gone {
+                        shared.bring_in_from(connection, &owner).await?;
+                    }
+                    Ok(is_gone)
+                }
+                .boxed()
+            });
+            if bring_in.await? {
+                self.driver.brought_in(&process)?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn bring_in_from(&self, connection: &mut D::Connection, process: &str) -> Result<(), Fault> {
+        let left = self.driver.left_by(process).map_err(Fault::Refused)?;
+        records::bring_in(connection, &left).await
     }
 
     async fn take(self: &Arc<Self>, name: String) -> Result<Owned<D>, StoreError> {
         let hold = self.holds.take(&name).await?;
-        let who = Arc::new((self.process.clone(), self.settings.namespace.clone(), name, self.keys.clone()));
+        let known = self.pulse.silences(now());
+        let (shared, name) = (Arc::clone(self), Arc::new(name));
         let lease = self.driver.write(true, move |connection| {
-            let who = Arc::clone(&who);
+            let (shared, name) = (Arc::clone(&shared), Arc::clone(&name));
             async move {
-                let (lease, appends) = lease::take(connection, &who.0, &who.1, &who.2).await?;
-                Ok((lease, appends, who.3.for_writing(connection, lease.conversation).await?))
+                let (process, namespace) = (&shared.process, &shared.settings.namespace);
+                let gone = lease::gone_holder(connection, process, namespace, &name).await?;
+                if let Some(gone) = &gone {
+                    shared.bring_in_from(connection, gone).await?;
+                }
+                let (lease, appends) = lease::take(connection, process, namespace, &name).await?;
+                let seal = shared.keys.for_writing(connection, lease.conversation).await?;
+                Ok((lease, appends, seal, gone))
             }
             .boxed()
         });
-        let (lease, appends, seal) = lease.await?;
+        let (lease, appends, seal, gone) = lease.await?;
+        if let Some(gone) = gone
+            && let Err(error) = self.driver.brought_in(&gone)
+        {
+            warn!(%error, "what a process left behind is in the store, and could not be removed where it was");
+        }
         let appends = Arc::new(tokio::sync::Mutex::new(appends));
-        Ok(Owned { shared: Arc::clone(self), lease, seal, appends, hold: Some(hold) })
+        let known = Arc::new(AtomicU64::new(known.unwrap_or_default()));
+        Ok(Owned { shared: Arc::clone(self), lease, seal, appends, known, hold: Some(hold) })
     }
 
     /// Deletes a conversation, as whoever has it: nobody else may have it.
@@ -217,6 +264,8 @@ struct Owned<D: Driver> {
     seal: Seal,
     /// How many calls have written to it; held by the one that is writing.
     appends: Arc<tokio::sync::Mutex<i64>>,
+    /// How often this process had been silent when this was last known to be ours; 0 is never.
+    known: Arc<AtomicU64>,
     /// There until it is dropped.
     hold: Option<Hold>,
 }
@@ -249,29 +298,31 @@ impl<D: Driver> Journal for Owned<D> {
             return async { Ok(()) }.boxed();
         }
         let durable = durable || batch.reserves();
-        let quick = batch.quick(lease).filter(|_| !durable);
-        if let Some(quick) = &quick
+        if !durable
+            && let Some(quick) = batch.quick(lease)
             && let Ok(_in_turn) = self.appends.try_lock()
-            && shared.driver.write_at_once(quick)
+            && self.append_at_once(quick)
         {
             return async { Ok(()) }.boxed();
         }
-        let appends = Arc::clone(&self.appends);
+        let (appends, known) = (Arc::clone(&self.appends), Arc::clone(&self.known));
         // Brought to its end even if nobody waits for it any more: the next one must know what became of it.
         detached(&self.shared.runtime, async move {
             let mut appends = appends.lock().await;
-            if let Some(quick) = quick
+            if !durable
+                && let Some(quick) = batch.quick(lease)
                 && shared.driver.write_quickly(quick).await
             {
                 return Ok(());
             }
-            let before = *appends;
+            let (before, silences) = (*appends, shared.pulse.silences(now()));
             let append = shared.driver.write(durable, move |connection| {
                 let batch = Arc::clone(&batch);
                 async move { records::append(connection, lease, before, &batch).await }.boxed()
             });
             append.await?;
             *appends += 1;
+            known.store(silences.unwrap_or_default(), Ordering::Release);
             Ok(())
         })
     }
@@ -287,6 +338,16 @@ impl<D: Driver> Journal for Owned<D> {
             page.await
         }
         .boxed()
+    }
+}
+
+impl<D: Driver> Owned<D> {
+    /// Where nobody can have taken the conversation, what is kept without asking the database is kept as well.
+    fn append_at_once(&self, quick: Quick) -> bool {
+        let known = self.known.load(Ordering::Acquire);
+        let is_ours = || self.shared.pulse.silences(now()) == Some(known);
+        // Again after it was written: this process may have been stopped in between.
+        is_ours() && self.shared.driver.write_at_once(quick, known) && is_ours()
     }
 }
 

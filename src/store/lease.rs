@@ -4,6 +4,7 @@ use super::process::Process;
 use super::records::Lease;
 use super::sql::{Fault, Row, Sql, values};
 use crate::ports::StoreError;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// How often a process says that it lives.
@@ -12,6 +13,34 @@ pub(super) const HEARTBEAT: Duration = Duration::from_secs(2);
 const SILENCE_MILLIS: i64 = 15_000;
 /// After how much silence nothing of it is of use any more.
 const FORGOTTEN_MILLIS: i64 = 24 * 3_600_000;
+
+/// Whether others may have thought this process gone since, and taken what it has.
+#[derive(Debug, Default)]
+pub(super) struct Pulse {
+    last: AtomicI64,
+    silences: AtomicU64,
+}
+
+impl Pulse {
+    /// It was said, not before `at`, that this process lives.
+    pub(super) fn beat(&self, at: i64) {
+        if !is_recent(self.last.load(Ordering::Acquire), at) {
+            self.silences.fetch_add(1, Ordering::AcqRel);
+        }
+        self.last.store(at, Ordering::Release);
+    }
+
+    /// How often this process was silent for long so far; `None` while it is. Between two equal answers nobody has taken
+    /// anything from it.
+    pub(super) fn silences(&self, now: i64) -> Option<u64> {
+        is_recent(self.last.load(Ordering::Acquire), now).then(|| self.silences.load(Ordering::Acquire))
+    }
+}
+
+/// Well before others would think so; nor if the clock was set back.
+fn is_recent(beat: i64, now: i64) -> bool {
+    (0..SILENCE_MILLIS / 2).contains(&(now - beat))
+}
 
 /// Takes a conversation, which exists from then on; with the number of calls that wrote to it so far.
 pub(super) async fn take<C: Sql>(
@@ -49,12 +78,50 @@ fn held(by: &str) -> Fault {
 /// The process that has the conversation, unless it is ourselves or gone.
 fn holder(row: &mut Row, process: &Process, now: i64) -> Result<Option<Process>, Fault> {
     let Some(id) = row.optional_text(2)?.filter(|id| *id != process.id) else { return Ok(None) };
+    living(row, 3, id, process, now)
+}
+
+/// The process `id` whose row is at `column`, unless it is gone.
+fn living(
+    row: &mut Row,
+    column: usize,
+    id: String,
+    process: &Process,
+    now: i64,
+) -> Result<Option<Process>, Fault> {
     // One that has no row was gone so long ago that it is forgotten.
-    let Some(host) = row.optional_text(3)? else { return Ok(None) };
-    let (pid, started, heartbeat) = (row.int(5)?, row.int(6)?, row.int(7)?);
-    let holder = Process { id, host, realm: row.text(4)?, pid, started };
+    let Some(host) = row.optional_text(column)? else { return Ok(None) };
+    let (pid, started, heartbeat) = (row.int(column + 2)?, row.int(column + 3)?, row.int(column + 4)?);
+    let holder = Process { id, host, realm: row.text(column + 1)?, pid, started };
     let is_gone = now - heartbeat > SILENCE_MILLIS || process.sees_end_of(&holder);
     Ok((!is_gone).then_some(holder))
+}
+
+/// The process that has a conversation, if that is another one, and is gone.
+pub(super) async fn gone_holder<C: Sql>(
+    connection: &mut C,
+    process: &Process,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<String>, Fault> {
+    let select = "SELECT holder FROM conversations WHERE namespace = $1 AND name = $2";
+    let mut rows = connection.rows(select, values![namespace, name]).await?;
+    let Some(row) = rows.first_mut() else { return Ok(None) };
+    let Some(holder) = row.optional_text(0)?.filter(|holder| *holder != process.id) else { return Ok(None) };
+    Ok(is_gone(connection, process, &holder).await?.then_some(holder))
+}
+
+/// Whether another process is gone.
+pub(super) async fn is_gone<C: Sql>(
+    connection: &mut C,
+    process: &Process,
+    other: &str,
+) -> Result<bool, Fault> {
+    let now = connection.now().await?;
+    let select = "SELECT host, realm, pid, started, heartbeat FROM processes WHERE id = $1";
+    let mut rows = connection.rows(select, values![other]).await?;
+    let Some(row) = rows.first_mut() else { return Ok(true) };
+    Ok(living(row, 0, other.to_owned(), process, now)?.is_none())
 }
 
 /// Gives a conversation free, unless somebody else has taken it.
@@ -86,4 +153,34 @@ pub(super) async fn forget<C: Sql>(connection: &mut C) -> Result<(), Fault> {
     let before = connection.now().await? - FORGOTTEN_MILLIS;
     connection.run("DELETE FROM processes WHERE heartbeat < $1", values![before]).await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever was silent for long must not go by what it knew before.
+    #[test]
+    fn a_silence_is_noticed_when_it_lasts_and_when_it_is_over() {
+        let pulse = Pulse::default();
+        let start = 1_000_000;
+        assert_eq!(pulse.silences(start), None, "nothing was said yet");
+        pulse.beat(start);
+        let first = pulse.silences(start);
+        assert!(first.is_some());
+        for beat in 1..10 {
+            let at = start + beat * 2_000;
+            assert_eq!(pulse.silences(at), first);
+            pulse.beat(at);
+        }
+        let silent = start + 18_000 + SILENCE_MILLIS / 2;
+        assert_eq!(pulse.silences(silent - 1), first);
+        assert_eq!(pulse.silences(silent), None);
+        pulse.beat(silent);
+        let second = pulse.silences(silent);
+        assert!(second.is_some() && second != first);
+        assert_eq!(pulse.silences(silent - 1), None, "the clock was set back");
+        pulse.beat(silent - 1);
+        assert!(pulse.silences(silent - 1).is_some_and(|silences| Some(silences) != second));
+    }
 }

@@ -9,7 +9,7 @@ use super::Settings;
 use super::archive::Archive;
 use super::database::Database;
 use super::process::Process;
-use super::records::Quick;
+use super::records::{self, Quick};
 use super::schema::{self, Dialect};
 use super::sql::{Driver, Fault, Sql, speaks_sql, values};
 use crate::ports::StoreError;
@@ -101,10 +101,7 @@ static QUICKLY: LazyLock<Vec<String>> = LazyLock::new(|| {
                      SELECT id, column1, column2, column3, last_seq, $1, column4 \
                      FROM ours, (VALUES {ROWS}) AS stanza \
                      ON CONFLICT (conversation, number) DO NOTHING";
-    let row = |first| {
-        format!("(${first}::BIGINT, ${}::TEXT, ${}::BIGINT, ${}::BYTEA)", first + 1, first + 2, first + 3)
-    };
-    Quick::statements(statement, row)
+    records::statements(statement, 4, &["::BIGINT", "::TEXT", "::BIGINT", "::BYTEA"])
 });
 
 struct Postgres {
@@ -193,7 +190,12 @@ impl Driver for Postgres {
 
     async fn write_quickly(&self, quick: Quick) -> bool {
         let Ok(mut connection) = self.line.pool.acquire().await else { return false };
-        let written = connection.run(&QUICKLY[quick.stanzas - 1], quick.values).await;
+        let mut values = values![quick.at, quick.lease.conversation, quick.lease.fence];
+        for stanza in &quick.stanzas {
+            let reasoning = i64::from(stanza.reasoning);
+            values.extend(values![stanza.number, &stanza.audience[..], reasoning, &stanza.body[..]]);
+        }
+        let written = connection.run(&QUICKLY[quick.stanzas.len() - 1], values).await;
         written.is_ok_and(|stanzas| stanzas > 0)
     }
 

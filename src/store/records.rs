@@ -3,10 +3,11 @@
 use super::KeptReasoning;
 use super::keys::Seal;
 use super::seal::Place;
-use super::sql::{Fault, Sql, Value, values};
+use super::sql::{Fault, Sql, values};
 use crate::ports::StoreError;
 use sotto_core::engine::people::Audience;
 use sotto_core::engine::record::{Answer, Record};
+use std::borrow::Borrow;
 use std::sync::LazyLock;
 
 /// Who writes: the conversation, and the number under which it was taken. A later one makes this one void.
@@ -35,12 +36,13 @@ enum Entry {
     Stanza(KeptStanza),
 }
 
-#[derive(Debug)]
-struct KeptStanza {
-    number: i64,
-    audience: String,
-    reasoning: bool,
-    body: Vec<u8>,
+/// A stanza as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct KeptStanza {
+    pub(super) number: i64,
+    pub(super) audience: String,
+    pub(super) reasoning: bool,
+    pub(super) body: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -122,13 +124,11 @@ impl Batch {
         if self.reserves() || self.entries.len() > STANZAS_AT_ONCE {
             return None;
         }
-        let mut values = values![self.at, lease.conversation, lease.fence];
-        for entry in &self.entries {
-            let Entry::Stanza(stanza) = entry else { return None };
-            let reasoning = i64::from(stanza.reasoning);
-            values.extend(values![stanza.number, &stanza.audience[..], reasoning, &stanza.body[..]]);
-        }
-        Some(Quick { stanzas: self.entries.len(), values })
+        let stanzas = self.entries.iter().map(|entry| match entry {
+            Entry::Stanza(stanza) => Some(stanza.clone()),
+            _ => None,
+        });
+        Some(Quick { at: self.at, lease, stanzas: stanzas.collect::<Option<_>>()? })
     }
 
     /// Numbers are reserved: whatever the caller says, that must survive a loss of power.
@@ -212,47 +212,68 @@ pub(super) async fn append<C: Sql>(
     Ok(())
 }
 
-/// Stanzas to be written by one statement. They are known by their numbers: whoever does not know whether they were written
-/// may write them again, and need not count.
-#[derive(Debug)]
+/// A few stanzas of a conversation, and nothing else. They are known by their numbers: whoever does not know whether they were
+/// written may write them again, and need not count.
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Quick {
-    /// How many: at least one and at most [`STANZAS_AT_ONCE`].
-    pub(super) stanzas: usize,
-    /// First when, the conversation and the fence; then number, audience, whether it is reasoning, and body of each.
-    pub(super) values: Vec<Value>,
-}
-
-impl Quick {
-    /// The statements that write one stanza, two, and so on: `statement` with, in the place of `{ROWS}`, a row of parameters for
-    /// each, which `row` makes of the number of the first.
-    pub(super) fn statements(statement: &str, row: fn(usize) -> String) -> Vec<String> {
-        let statement = |rows: usize| {
-            let rows: Vec<_> = (0..rows).map(|index| row(4 + 4 * index)).collect();
-            statement.replace("{ROWS}", &rows.join(", "))
-        };
-        (1..=STANZAS_AT_ONCE).map(statement).collect()
-    }
+    /// When they came.
+    pub(super) at: i64,
+    pub(super) lease: Lease,
+    /// At least one and at most [`STANZAS_AT_ONCE`].
+    pub(super) stanzas: Vec<KeptStanza>,
 }
 
 /// How many stanzas one statement writes: each statement is a way to the database and back.
-const STANZAS_AT_ONCE: usize = 16;
+pub(super) const STANZAS_AT_ONCE: usize = 16;
 
-/// The statements that write one stanza, two, and so on.
-static INSERT_STANZAS: LazyLock<Vec<String>> = LazyLock::new(|| {
+/// The statements that write one stanza, two, and so on: `statement` with, in the place of `{ROWS}`, a row of parameters of these
+/// types for each stanza, counted on from `first`.
+pub(super) fn statements(statement: &str, first: usize, types: &[&str]) -> Vec<String> {
     let row = |row: usize| {
-        let parameters: Vec<_> = (1..=7).map(|column| format!("${}", row * 7 + column)).collect();
-        format!("({})", parameters.join(", "))
+        let first = first + row * types.len();
+        let parameters = types.iter().enumerate().map(|(column, kind)| format!("${}{kind}", first + column));
+        format!("({})", parameters.collect::<Vec<_>>().join(", "))
     };
     let statement = |rows: usize| {
         let rows: Vec<_> = (0..rows).map(row).collect();
-        format!(
-            "INSERT INTO stanzas (conversation, number, audience, reasoning, seq, at, body) VALUES {} \
-             ON CONFLICT (conversation, number) DO NOTHING",
-            rows.join(", ")
-        )
+        statement.replace("{ROWS}", &rows.join(", "))
     };
     (1..=STANZAS_AT_ONCE).map(statement).collect()
+}
+
+static INSERT_STANZAS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let insert = "INSERT INTO stanzas (conversation, number, audience, reasoning, seq, at, body) VALUES {ROWS} \
+                  ON CONFLICT (conversation, number) DO NOTHING";
+    statements(insert, 1, &[""; 7])
 });
+
+/// Writes stanzas that were on their way, if their conversations are still whose they were then and none of them was written
+/// and removed since.
+static BRING_IN: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let insert = "INSERT INTO stanzas (conversation, number, audience, reasoning, seq, at, body) \
+                  SELECT id, column4, column5, column6, last_seq, column3, column7 \
+                  FROM (VALUES {ROWS}) JOIN conversations ON id = column1 AND fence = column2 \
+                  WHERE column4 < dropped ON CONFLICT (conversation, number) DO NOTHING";
+    statements(insert, 1, &[""; 7])
+});
+
+/// Writes stanzas of any conversations that were on their way.
+pub(super) async fn bring_in<C: Sql, Q: Borrow<Quick>>(connection: &mut C, left: &[Q]) -> Result<(), Fault> {
+    let stanzas: Vec<_> = left
+        .iter()
+        .map(Borrow::borrow)
+        .flat_map(|quick| quick.stanzas.iter().map(move |stanza| (quick, stanza)))
+        .collect();
+    for chunk in stanzas.chunks(STANZAS_AT_ONCE) {
+        let mut values = Vec::with_capacity(chunk.len() * 7);
+        for (Quick { at, lease, .. }, stanza) in chunk {
+            values.extend(values![lease.conversation, lease.fence, *at, stanza.number]);
+            values.extend(values![&stanza.audience[..], i64::from(stanza.reasoning), &stanza.body[..]]);
+        }
+        connection.run(&BRING_IN[chunk.len() - 1], values).await?;
+    }
+    Ok(())
+}
 
 /// A batch being written.
 struct Writing<'c, C> {

@@ -157,13 +157,31 @@ pub(super) trait Driver: Send + Sync + 'static {
         T: Send + 'static,
         W: for<'c> Fn(&'c mut Self::Connection) -> BoxFuture<'c, Result<T, Fault>> + Send + Sync + 'static;
 
-    /// Writes stanzas here and now, as one transaction that does not wait for the disk, where that needs no waiting for anything.
-    /// False: it was not done, or nobody knows; [`write`](Self::write) finds out.
-    fn write_at_once(&self, _: &Quick) -> bool {
+    /// Keeps stanzas of a conversation that is known to be ours, here and now, without waiting for anything: they survive this
+    /// process, and are seen by all that is done with this driver after that. `span` numbers the time in which nobody could
+    /// have thought this process gone. False: it was not done; [`write`](Self::write) must.
+    fn write_at_once(&self, _: Quick, _span: u64) -> bool {
         false
     }
 
-    /// The same in one way to the database and back.
+    /// What another process kept at once, and may not be where it is to be: to be written by whoever takes its conversations,
+    /// before it takes them.
+    fn left_by(&self, _process: &str) -> Result<Vec<Quick>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    /// Other processes of which something may be left.
+    fn left_behind(&self) -> Result<Vec<String>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    /// What was left by a process is where it is to be.
+    fn brought_in(&self, _process: &str) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Writes stanzas in one way to the database and back. False: it was not done, or nobody knows; [`write`](Self::write) finds
+    /// out.
     fn write_quickly(&self, _: Quick) -> impl Future<Output = bool> + Send {
         ready(false)
     }

@@ -1,12 +1,12 @@
 //! Conversations in one SQLite file.
 //!
 //! All writing is done by one task on one connection, which takes all that waits into one transaction: many
-//! conversations share each commit. What is sent as soon as it is written is written [at once](quickly), if that can be.
-//! Reading has connections of its own and never waits for writing.
+//! conversations share each commit. What is sent as soon as it is kept is kept in a [spool] until then.
+//! Reading has connections of its own and never waits for writing, but for what is in the spool.
 //!
 //! The keys of sealed conversations are in a file of their own beside it, `keys` in SQL, which every connection has open.
 
-mod quickly;
+mod spool;
 mod syncing;
 mod trouble;
 mod writer;
@@ -20,7 +20,7 @@ use super::sql::{Driver, Fault, Sql, speaks_sql, values};
 use super::{Settings, database};
 use crate::ports::StoreError;
 use futures_util::future::BoxFuture;
-use quickly::Quickly;
+use spool::Spool;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
@@ -32,8 +32,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use syncing::LogOf;
 use tokio::time::sleep;
+use tracing::warn;
 use trouble::Trouble;
-use writer::{Emptied, PATIENCE, Writer};
+use writer::{PATIENCE, Writer};
 
 /// How long those who read are waited for when something was deleted, and how often they are asked.
 const ERASING: Duration = Duration::from_secs(5);
@@ -74,10 +75,10 @@ pub async fn open(path: &Path, settings: Settings, process: Process) -> Result<A
     let readers = opening.readers();
     let keys = opening.keys.clone();
     let log = LogOf::new(path).map_err(|error| trouble.with_file(&error))?;
-    let emptied = Emptied::new();
-    let writer = Writer::start(writer, opening, trouble.clone(), log, emptied.clone());
-    let quickly = Quickly::open(path, emptied);
-    let driver = Sqlite { path: path.to_owned(), keys, writer, quickly, readers, trouble };
+    let spool = Arc::new(Spool::new(path, &process));
+    let writer = Writer::start(writer, opening, trouble.clone(), log, Arc::clone(&spool));
+    let driver =
+        Sqlite { path: path.to_owned(), process: process.clone(), keys, writer, spool, readers, trouble };
     Ok(Arc::new(Database::begin(driver, settings, process).await?))
 }
 
@@ -173,9 +174,10 @@ async fn start(opening: &Opening) -> Result<SqliteConnection, Fault> {
 
 struct Sqlite {
     path: PathBuf,
+    process: Process,
     keys: Option<PathBuf>,
     writer: Writer,
-    quickly: Quickly,
+    spool: Arc<Spool>,
     readers: SqlitePool,
     trouble: Trouble,
 }
@@ -194,8 +196,20 @@ impl Driver for Sqlite {
         self.writer.write(durable, work).await
     }
 
-    fn write_at_once(&self, quick: &Quick) -> bool {
-        self.quickly.write(quick)
+    fn write_at_once(&self, quick: Quick, span: u64) -> bool {
+        self.spool.write(quick, span)
+    }
+
+    fn left_by(&self, process: &str) -> Result<Vec<Quick>, StoreError> {
+        spool::left_by(&self.path, process).map_err(|error| self.trouble.with_file(&error))
+    }
+
+    fn left_behind(&self) -> Result<Vec<String>, StoreError> {
+        spool::owners(&self.path, &self.process).map_err(|error| self.trouble.with_file(&error))
+    }
+
+    fn brought_in(&self, process: &str) -> Result<(), StoreError> {
+        spool::remove(&self.path, process).map_err(|error| self.trouble.with_file(&error))
     }
 
     async fn read<T, W>(&self, work: W) -> Result<T, StoreError>
@@ -203,6 +217,10 @@ impl Driver for Sqlite {
         T: Send + 'static,
         W: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T, Fault>> + Send,
     {
+        // What was kept before is to be seen.
+        if !self.spool.waiting().is_empty() {
+            self.writer.flush().await?;
+        }
         let mut connection =
             self.readers.acquire().await.map_err(|error| self.trouble.describe(error.into()))?;
         work(&mut connection).await.map_err(|fault| self.trouble.describe(fault))
@@ -211,7 +229,7 @@ impl Driver for Sqlite {
     /// What was deleted is overwritten in the file as soon as the log is written back to it, and the log is emptied.
     async fn erase(&self) -> Result<bool, StoreError> {
         let began = Instant::now();
-        while !self.writer.checkpoint().await? {
+        while !(self.spool.is_clear() && self.writer.checkpoint().await?) {
             if began.elapsed() > ERASING {
                 return Ok(false);
             }
@@ -245,7 +263,10 @@ impl Driver for Sqlite {
     }
 
     async fn close(&self) {
-        self.quickly.close();
+        if let Err(error) = self.writer.flush().await {
+            warn!(%error, "what was said last is brought into the store by whoever opens it next");
+        }
+        self.spool.close();
         self.readers.close().await;
         self.writer.close().await;
     }

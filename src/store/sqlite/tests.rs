@@ -2,6 +2,11 @@
 
 use super::syncing::Log;
 use super::*;
+use crate::store::archive::Entry;
+use crate::store::records::{KeptStanza, Lease};
+use futures_util::{FutureExt, TryStreamExt};
+use sotto_core::engine::people::Audience;
+use sotto_core::engine::record::{Record, Stanza};
 use sqlx::Executor;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tempfile::TempDir;
@@ -15,10 +20,10 @@ async fn driver(directory: &TempDir, log: impl Log) -> Sqlite {
         (Opening { options: options(&path), keys: Some(keys.clone()) }, Trouble::new(&path));
     let connection = start(&opening).await.expect("a new file");
     let readers = opening.readers();
-    let emptied = Emptied::new();
-    let writer = Writer::start(connection, opening, trouble.clone(), log, emptied.clone());
-    let quickly = Quickly::open(&path, emptied);
-    Sqlite { writer, quickly, path, keys: Some(keys), readers, trouble }
+    let process = Process::this();
+    let spool = Arc::new(Spool::new(&path, &process));
+    let writer = Writer::start(connection, opening, trouble.clone(), log, Arc::clone(&spool));
+    Sqlite { writer, spool, path, process, keys: Some(keys), readers, trouble }
 }
 
 /// Counts how often it is synced, and fails when told to.
@@ -103,59 +108,152 @@ async fn a_store_whose_log_cannot_be_synced_is_closed_all_the_same() {
     writing.await.expect("it was kept after all");
 }
 
-fn stanza(fence: i64, number: i64) -> Quick {
-    Quick { stanzas: 1, values: values![7, 1, fence, number, "everyone", 0, &b"said"[..]] }
+fn stanza(conversation: i64, fence: i64, number: i64, body: &[u8]) -> Quick {
+    let stanza =
+        KeptStanza { number, audience: "everyone".to_owned(), reasoning: false, body: body.to_owned() };
+    Quick { at: 7, lease: Lease { conversation, fence }, stanzas: vec![stanza] }
 }
 
-/// Nobody waits for another's transaction, and nobody writes to what is another's.
-#[tokio::test]
-async fn what_is_written_at_once_is_there_or_was_not_done() {
-    let directory = TempDir::new().expect("a directory");
-    let driver = driver(&directory, CountingLog::default()).await;
-    write(&driver, false).await;
-    assert!(!driver.write_at_once(&stanza(3, -1)), "there is no such conversation");
-    let mut other = options(&driver.path).connect().await.expect("it can be opened");
-    let conversation = "INSERT INTO conversations (id, namespace, name, fence, created, updated) \
-                        VALUES (1, '', '', 3, 0, 0)";
-    other.execute(conversation).await.expect("a sound statement");
-    assert!(driver.write_at_once(&stanza(3, -1)));
-    assert!(!driver.write_at_once(&stanza(2, -2)), "another has it by now");
-    other.execute("BEGIN IMMEDIATE").await.expect("nobody writes");
-    assert!(!driver.write_at_once(&stanza(3, -3)), "another writes");
-    other.execute("COMMIT").await.expect("it was begun");
-    assert!(driver.write_at_once(&stanza(3, -4)));
+async fn conversation(driver: &Sqlite, id: i64, fence: i64) {
+    let insert = driver.write(false, move |connection| {
+        let insert = "INSERT INTO conversations (id, namespace, name, fence, created, updated) \
+                      VALUES ($1, '', $1, $2, 0, 0)";
+        Box::pin(connection.run(insert, values![id, fence]))
+    });
+    assert_eq!(insert.await, Ok(1));
+}
+
+async fn stanzas(driver: &Sqlite) -> Vec<i64> {
     let found = driver.read(|connection| {
-        let select = "SELECT number FROM stanzas WHERE at = 7 AND body = $1 ORDER BY number DESC";
-        Box::pin(connection.rows(select, values![&b"said"[..]]))
+        Box::pin(connection.rows("SELECT number FROM stanzas WHERE at = 7 ORDER BY number DESC", values![]))
     });
     let found = found.await.expect("it can be read");
-    let found: Vec<_> = found.iter().filter_map(|row| row.int(0).ok()).collect();
-    assert_eq!(found, [-1, -4]);
-    driver.close().await;
-    assert!(!driver.write_at_once(&stanza(3, -5)), "it is closed");
+    found.iter().filter_map(|row| row.int(0).ok()).collect()
 }
 
-/// The first to write after the log was emptied waits for the disk: that is not the one who must not wait.
+/// Nobody waits for another's transaction, whoever reads after that sees it, and nobody writes to what is another's.
 #[tokio::test]
-async fn nothing_is_written_at_once_until_the_log_was_begun_again() {
+async fn what_is_kept_at_once_is_seen_by_all_that_comes_after() {
     let directory = TempDir::new().expect("a directory");
     let driver = driver(&directory, CountingLog::default()).await;
+    conversation(&driver, 1, 3).await;
     let mut other = options(&driver.path).connect().await.expect("it can be opened");
-    let conversation = "INSERT INTO conversations (id, namespace, name, fence, created, updated) \
-                        VALUES (1, '', '', 3, 0, 0)";
-    other.execute(conversation).await.expect("a sound statement");
-    assert!(!driver.write_at_once(&stanza(3, -1)), "nothing was written yet");
-    write(&driver, false).await;
-    assert!(driver.write_at_once(&stanza(3, -1)));
-    assert_eq!(driver.erase().await, Ok(true));
-    assert!(!driver.write_at_once(&stanza(3, -2)), "the log is empty");
-    let nothing = driver.write(false, |connection| {
-        Box::pin(connection.run("DELETE FROM open WHERE conversation = 99", values![]))
+    other.execute("BEGIN IMMEDIATE").await.expect("nobody writes");
+    assert!(driver.write_at_once(stanza(1, 3, -1, b"said"), 1));
+    other.execute("COMMIT").await.expect("it was begun");
+    assert_eq!(stanzas(&driver).await, [-1]);
+    assert!(driver.write_at_once(stanza(1, 2, -2, b"said"), 1));
+    assert!(driver.write_at_once(stanza(9, 3, -3, b"said"), 1));
+    assert!(driver.write_at_once(stanza(1, 3, -4, b"said"), 1));
+    assert_eq!(stanzas(&driver).await, [-1, -4], "others have them, or they are deleted");
+    let number = driver
+        .write(false, |connection| Box::pin(connection.rows("SELECT count(*) FROM stanzas", values![])));
+    assert!(driver.write_at_once(stanza(1, 3, -5, b"said"), 1));
+    assert_eq!(number.await.expect("a sound statement")[0].int(0).expect("a number"), 3, "also who writes");
+    // Without anybody asking for it.
+    assert!(driver.write_at_once(stanza(1, 3, -6, b"said"), 1));
+    while !driver.spool.is_clear() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(stanzas(&driver).await, [-1, -4, -5, -6]);
+    driver.close().await;
+    assert!(!driver.write_at_once(stanza(1, 3, -7, b"said"), 1), "it is closed");
+    assert!(driver.left_by(&driver.process.id).is_ok_and(|left| left.is_empty()));
+}
+
+/// What is not in the tables survives the process all the same, also where SQLite cannot write.
+#[tokio::test]
+async fn what_cannot_be_written_to_the_tables_waits() {
+    let directory = TempDir::new().expect("a directory");
+    let driver = driver(&directory, CountingLog::default()).await;
+    conversation(&driver, 1, 3).await;
+    let mut other = options(&driver.path).connect().await.expect("it can be opened");
+    other.execute("ALTER TABLE stanzas RENAME TO hidden").await.expect("nobody writes");
+    assert!(driver.write_at_once(stanza(1, 3, -1, b"said"), 1));
+    assert!(driver.writer.flush().await.is_err());
+    assert!(!driver.spool.is_clear());
+    assert!(driver.left_by(&driver.process.id).is_ok_and(|left| left == [stanza(1, 3, -1, b"said")]));
+    other.execute("ALTER TABLE hidden RENAME TO stanzas").await.expect("nobody writes");
+    assert_eq!(stanzas(&driver).await, [-1]);
+    assert!(driver.spool.is_clear());
+}
+
+/// A process that ended, as those on this machine see it.
+fn ended() -> Process {
+    Process { pid: i64::from(u32::MAX), started: 1, ..Process::this() }
+}
+
+/// Says something in a conversation and ends at once, as if it were killed.
+fn say_and_end(path: &Path, process: Process, conversation: &str) -> i32 {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let number = runtime.block_on(async {
+        let store = open(path, Settings::new("test"), process).await.expect("it can be opened");
+        let journal = store.open(conversation).await.expect("nobody has it");
+        let number = journal.history().await.expect("it can be read").number - 1;
+        let stanza = Stanza { number, audience: Audience::Everyone, bytes: b"said".to_vec() };
+        journal.append(vec![Record::Stanza(stanza)], false).now_or_never().expect("at once").expect("kept");
+        // Neither may it be given free, as it is when it is dropped.
+        std::mem::forget(journal);
+        number
     });
-    assert_eq!(nothing.await, Ok(0));
-    assert!(!driver.write_at_once(&stanza(3, -2)), "it is still empty");
-    write(&driver, false).await;
-    assert!(driver.write_at_once(&stanza(3, -2)));
+    runtime.shutdown_background();
+    number
+}
+
+fn found(path: &Path, process: Process, conversation: &str) -> Vec<i32> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let store = open(path, Settings::new("test"), process).await.expect("it can be opened");
+        let entries: Vec<_> = store.entries(conversation).try_collect().await.expect("it can be read");
+        store.close().await;
+        let number = |entry: &Entry| match &entry.record {
+            Record::Stanza(stanza) => Some(stanza.number),
+            _ => None,
+        };
+        entries.iter().filter_map(number).collect()
+    })
+}
+
+#[test]
+fn what_a_process_said_last_is_there_for_whoever_opens_the_store_next() {
+    let directory = TempDir::new().expect("a directory");
+    let path = directory.path().join("sotto.db");
+    let number = say_and_end(&path, ended(), "room");
+    assert_eq!(
+        spool::owners(&path, &Process::this()).expect("it can be read").len(),
+        1,
+        "it is in the spool"
+    );
+    assert_eq!(found(&path, Process::this(), "room"), [number]);
+    assert!(spool::owners(&path, &Process::this()).expect("it can be read").is_empty());
+}
+
+#[test]
+fn what_a_process_says_that_lives_is_left_to_it() {
+    let directory = TempDir::new().expect("a directory");
+    let path = directory.path().join("sotto.db");
+    say_and_end(&path, Process::this(), "room");
+    assert_eq!(found(&path, Process::this(), "room"), [0; 0]);
+    assert_eq!(spool::owners(&path, &Process::this()).expect("it can be read").len(), 1);
+}
+
+/// Another that runs already sees the end, and goes on where it was.
+#[tokio::test]
+async fn whoever_takes_a_conversation_from_a_process_that_ended_has_what_it_said_last() {
+    let directory = TempDir::new().expect("a directory");
+    let path = directory.path().join("sotto.db");
+    let store = open(&path, Settings::new("test"), Process::this()).await.expect("it can be opened");
+    let number = {
+        let path = path.clone();
+        let said = tokio::task::spawn_blocking(move || say_and_end(&path, ended(), "room"));
+        said.await.expect("it does not panic")
+    };
+    let journal = store.open("room").await.expect("who had it has ended");
+    let page = journal.stanzas(0, i32::MIN, 10).await.expect("it can be read");
+    let numbers: Vec<_> = page.stanzas.iter().map(|stanza| stanza.number).collect();
+    assert_eq!(numbers, [number]);
+    assert!(journal.history().await.expect("it can be read").number < number);
+    assert!(spool::owners(&path, &Process::this()).expect("it can be read").is_empty());
 }
 
 /// Whatever is written, by whomever: it is written back before it is much.
@@ -187,7 +285,7 @@ async fn a_store_behind_a_link_syncs_the_log_that_there_is() {
     let store = open(&link, Settings::new("test"), Process::this()).await.expect("it can be opened");
     let room = store.open("room").await.expect("nobody has it");
     let number = room.history().await.expect("it can be read").number;
-    let record = sotto_core::engine::record::Record::Reserved { number: number - 1 };
+    let record = Record::Reserved { number: number - 1 };
     room.append(vec![record], true).await.expect("it is kept");
     let size = |name: &str| std::fs::metadata(directory.path().join(name)).map(|file| file.len()).ok();
     assert_eq!(size("link.db-wal"), None);
@@ -266,13 +364,9 @@ async fn what_was_written_at_once_and_deleted_is_overwritten_for_the_most_part_a
         let directory = TempDir::new().expect("a directory");
         let driver = driver(&directory, CountingLog::default()).await;
         let mut other = options(&driver.path).connect().await.expect("it can be opened");
-        for conversation in 0..4 {
-            let insert = "INSERT INTO conversations (id, namespace, name, fence, created, updated) \
-                          VALUES ($1, '', $1, 3, 0, 0)";
-            let insert = sqlx::query(insert).bind(conversation);
-            other.execute(insert).await.expect("a sound statement");
+        for id in 0..4 {
+            conversation(&driver, id, 3).await;
         }
-        write(&driver, false).await;
         let (mut state, most) = (seed, 40 + 60 * usize::try_from(seed).expect("a small number"));
         let mut numbers = [0; 4];
         for _ in 0..400 {
@@ -280,8 +374,9 @@ async fn what_was_written_at_once_and_deleted_is_overwritten_for_the_most_part_a
             numbers[whose] -= 1;
             let body = format!("said in {whose}: ").repeat(2 + scatter(&mut state) % most / 11);
             let conversation = i64::try_from(whose).expect("a small number");
-            let values = values![7, conversation, 3, numbers[whose], "everyone", 0, body.as_bytes()];
-            assert!(driver.write_at_once(&Quick { stanzas: 1, values }));
+            assert!(driver.write_at_once(stanza(conversation, 3, numbers[whose], body.as_bytes()), 1));
+            // As if each were said alone.
+            driver.writer.flush().await.expect("it can be written");
         }
         let delete = driver.write(true, |connection| {
             Box::pin(connection.run("DELETE FROM stanzas WHERE conversation = 1", values![]))

@@ -2,23 +2,25 @@
 //!
 //! No transaction waits for the disk. What must survive a loss of power is committed like all else and answered when the
 //! log was [synced](super::syncing) after that; meanwhile others go on being written. The one exception is SQLite's own: the
-//! first commit after the log was written back begins it anew and syncs its beginning. That one is made here, where nobody
-//! else stands still for it, and so is the writing back; only of what another process writes back nothing is known.
+//! first commit after the log was written back begins it anew and syncs its beginning.
+//!
+//! Every transaction begins with what is in the [spool](super::spool), so that all is written in the order in which it was kept.
 
 use super::Opening;
+use super::spool::Spool;
 use super::syncing::{Log, Syncing};
 use super::trouble::Trouble;
 use crate::ports::StoreError;
+use crate::store::records;
 use crate::store::sql::{Fault, Sql, values};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use sqlx::{Connection, SqliteConnection};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use tracing::warn;
 
 /// What may wait; who comes then waits for a place.
@@ -32,27 +34,10 @@ const FAREWELL: Duration = Duration::from_secs(10);
 const MAX_GROUP: usize = 256;
 /// The log is written back when its file is longer than this.
 pub(super) const LONG_LOG: u64 = 4 << 20;
+/// How long something stays in the spool.
+const IN_SPOOL: Duration = Duration::from_millis(50);
 /// How long to wait before that is tried again, if somebody who reads was in the way.
 const AGAIN: Duration = Duration::from_secs(1);
-
-/// Whether the next commit may have to begin the log anew, which waits for the disk.
-#[derive(Clone)]
-pub(super) struct Emptied(Arc<AtomicBool>);
-
-impl Emptied {
-    /// As it is with a store that was just opened.
-    pub(super) fn new() -> Self {
-        Self(Arc::new(AtomicBool::new(true)))
-    }
-
-    pub(super) fn get(&self) -> bool {
-        self.0.load(Ordering::Acquire)
-    }
-
-    fn set(&self, emptied: bool) {
-        self.0.store(emptied, Ordering::Release);
-    }
-}
 
 /// The way to the task that writes.
 #[derive(Clone)]
@@ -120,14 +105,15 @@ impl Writer {
         opening: Opening,
         trouble: Trouble,
         log: impl Log,
-        emptied: Emptied,
+        spool: Arc<Spool>,
     ) -> Self {
         let (orders, received) = mpsc::channel(WAITING);
         let writer = Self { orders };
         let syncing = Syncing::start(log, writer.orders.downgrade());
         let file = super::beside(opening.options.get_filename(), "-wal");
         let again = Instant::now();
-        let line = Line { connection: Some(connection), opening, syncing, trouble, emptied, file, again };
+        tokio::spawn(keep_flushing(Arc::clone(&spool), writer.orders.downgrade()));
+        let line = Line { connection: Some(connection), opening, syncing, trouble, spool, file, again };
         tokio::spawn(line.serve(received));
         writer
     }
@@ -141,6 +127,12 @@ impl Writer {
         let job = Box::new(Work { run: work, result: None, reply });
         self.orders.send(Order::Write { durable, job }).await.map_err(|_| ended())?;
         replied.await.unwrap_or_else(|_| Err(ended()))
+    }
+
+    /// Writes what is in the spool.
+    pub(super) async fn flush(&self) -> Result<(), StoreError> {
+        // Every transaction does.
+        self.write(false, |_| async { Ok(()) }.boxed()).await
     }
 
     /// Writes the log back to the file, syncs that, and empties it; false if somebody who reads does not let us.
@@ -163,17 +155,37 @@ pub(super) async fn checkpoint(orders: &mpsc::Sender<Order>) -> Result<bool, Sto
     replied.await.unwrap_or_else(|_| Err(ended()))
 }
 
+/// Sees to it that nothing stays in the spool for long, until the writer ends.
+async fn keep_flushing(spool: Arc<Spool>, orders: mpsc::WeakSender<Order>) {
+    while spool.filled().await {
+        let mut pause = IN_SPOOL;
+        while !spool.waiting().is_empty() {
+            sleep(pause).await;
+            let Some(orders) = orders.upgrade() else { return };
+            // Whoever writes next says what is the matter.
+            let flushed = Writer { orders }.flush().await;
+            pause = if flushed.is_ok() { IN_SPOOL } else { AGAIN };
+        }
+    }
+}
+
 /// The connection that writes.
 struct Line {
     connection: Option<SqliteConnection>,
     opening: Opening,
     syncing: Syncing,
     trouble: Trouble,
-    emptied: Emptied,
+    spool: Arc<Spool>,
     /// The log's.
     file: PathBuf,
     /// When a long log may be written back again.
     again: Instant,
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.spool.close();
+    }
 }
 
 /// A job, and whether it must survive a loss of power.
@@ -289,19 +301,13 @@ impl Line {
             none => none.insert(self.opening.connect().await?),
         };
         connection.run("BEGIN IMMEDIATE", values![]).await?;
-        // A transaction that has changed nothing does not begin the log.
-        let before = if self.emptied.get() { Some(changes(connection).await?) } else { None };
+        let spooled = self.spool.waiting();
+        records::bring_in(connection, &spooled).await?;
         for (_, job) in tasks {
             job.run(connection).await?;
         }
-        let begins = match before {
-            Some(before) => changes(connection).await? > before,
-            None => false,
-        };
         connection.run("COMMIT", values![]).await?;
-        if begins {
-            self.emptied.set(false);
-        }
+        self.spool.written(spooled.len());
         Ok(())
     }
 
@@ -322,8 +328,6 @@ impl Line {
 
     async fn checkpoint(&mut self) -> Result<bool, Fault> {
         let Some(connection) = &mut self.connection else { return Ok(false) };
-        // Also where readers are in the way: they may be gone by the next commit.
-        self.emptied.set(true);
         // Readers that are under way are not waited for: all who write would wait as well.
         connection.rows("PRAGMA busy_timeout = 0", values![]).await?;
         let rows = connection.rows("PRAGMA wal_checkpoint(TRUNCATE)", values![]).await;
@@ -331,10 +335,4 @@ impl Line {
         let rows = rows?;
         Ok(rows.first().is_some_and(|row| matches!(row.int(0), Ok(0))))
     }
-}
-
-/// How many rows were written on this connection.
-async fn changes(connection: &mut SqliteConnection) -> Result<i64, Fault> {
-    let rows = connection.rows("SELECT total_changes()", values![]).await?;
-    rows.first().map_or(Ok(0), |row| row.int(0))
 }
