@@ -22,10 +22,12 @@ use sotto_core::wire;
 use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
 use tokio::sync::{OnceCell, watch};
+use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
@@ -287,11 +289,18 @@ impl App {
         let (model, metrics) = (Arc::clone(&self.model), Arc::clone(&self.metrics));
         let hooks: Arc<dyn Hooks> = Arc::clone(&self.hooks) as _;
         let ports = Ports { model, tools, hooks, metrics };
-        let session = session::run(joined, journal, options, ports, shutdown);
-        let end = Box::pin(session).await;
+        // A task like all others: whatever a runtime was started with, it looks at last. Ends with this call.
+        let mut session = JoinSet::new();
+        session.spawn(session::run(joined, journal, options, ports, shutdown));
+        let end = session.join_next().await;
         watching.abort();
         self.health.send_replace(Health::Connecting);
-        Ok(end)
+        match end {
+            Some(Ok(end)) => Ok(end),
+            Some(Err(error)) if error.is_panic() => resume_unwind(error.into_panic()),
+            // The runtime ends.
+            Some(Err(_)) | None => Ok(End::Left),
+        }
     }
 
     fn session(&self, room: &str, tools: &RoomTools) -> Options {

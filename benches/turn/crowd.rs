@@ -1,6 +1,7 @@
 //! Many rooms in which questions are asked and answered all the time, for a while.
 
 use crate::{
+    relay,
     report::progress,
     scene::Scene,
     script::{self, Script, TOKENS_PER_SECOND},
@@ -9,6 +10,7 @@ use crate::{
 use sotto_harness::endpoint::Request;
 use std::{
     collections::HashMap,
+    sync::Arc,
     time::{Duration, Instant},
 };
 use tokio::{task::JoinSet, time::sleep};
@@ -22,6 +24,8 @@ pub(crate) struct Busy {
     pub(crate) sentences: Vec<Duration>,
     /// The same for bare packets, in those rooms that have a beacon.
     pub(crate) bare: Vec<Duration>,
+    /// From the endpoint writing a piece to the client having it from a relay, in those rooms that have one.
+    pub(crate) relayed: Vec<Duration>,
     /// Tokens that the endpoint wrote per second and room.
     pub(crate) tokens_per_second: f64,
     /// Cores in use: by the agent, by the server, by clients and endpoint together.
@@ -41,6 +45,14 @@ struct Heard {
     question: String,
     nth: usize,
     at: Instant,
+}
+
+/// What a visitor heard in its room while it asked.
+struct Ears {
+    room: String,
+    sentences: Vec<Heard>,
+    bare: Vec<(Instant, Duration)>,
+    relayed: Vec<(Instant, Arc<Vec<u8>>)>,
 }
 
 /// Opens rooms, one after the other.
@@ -82,13 +94,20 @@ pub(crate) async fn keep_busy(
     let after = scene.processor_times();
     let cores = [0, 1, 2].map(|who| (after[who].saturating_sub(before[who])).as_secs_f64() / took);
 
-    let (mut heard, mut bare) = (Vec::new(), Vec::new());
-    for (sentences, trips) in asking.join_all().await {
-        heard.extend(sentences);
-        bare.extend(trips.into_iter().filter(|(at, _)| (began..until).contains(at)).map(|(_, trip)| trip));
-    }
+    let (mut heard, mut bare, mut relayed) = (Vec::new(), Vec::new(), Vec::new());
+    let ears = asking.join_all().await;
     let log = scene.endpoint.log();
-    let tokens = log.requests.iter().flat_map(|request| &request.written);
+    for ears in ears {
+        heard.extend(ears.sentences);
+        let in_time = |at: &Instant| (began..until).contains(at);
+        bare.extend(ears.bare.iter().filter(|(at, _)| in_time(at)).map(|(_, trip)| *trip));
+        relayed.extend(ears.relayed.iter().filter(|(at, _)| in_time(at)).filter_map(|(at, payload)| {
+            let written = relay::written(&log.requests, &ears.room, payload)?;
+            Some(at.saturating_duration_since(written))
+        }));
+    }
+    let questions = log.requests.iter().filter(|request| script::is_question(request));
+    let tokens = questions.flat_map(|request| &request.written);
     let tokens = tokens.filter(|at| (began..until).contains(*at)).count();
     let requests: HashMap<&str, &Request> =
         log.requests.iter().map(|request| (script::question(request), request)).collect();
@@ -98,11 +117,11 @@ pub(crate) async fn keep_busy(
         heard.at.saturating_duration_since(request.written[pieces[heard.nth]])
     });
     let sentences = sentences.collect();
-    Busy { sentences, bare, tokens_per_second: tokens as f64 / took / rooms as f64, cores }
+    Busy { sentences, bare, relayed, tokens_per_second: tokens as f64 / took / rooms as f64, cores }
 }
 
-async fn ask_all_the_time(mut visitor: Visitor, until: Instant) -> (Vec<Heard>, Vec<(Instant, Duration)>) {
-    let (mut heard, mut bare) = (Vec::new(), Vec::new());
+async fn ask_all_the_time(mut visitor: Visitor, until: Instant) -> Ears {
+    let mut ears = Ears { room: visitor.room(), sentences: vec![], bare: vec![], relayed: vec![] };
     while Instant::now() < until {
         let (question, _) = visitor.ask().await;
         let mut nth = 0;
@@ -110,16 +129,17 @@ async fn ask_all_the_time(mut visitor: Visitor, until: Instant) -> (Vec<Heard>, 
             let (at, noticed) = visitor.notice().await;
             match noticed {
                 Noticed::Sentence { last } => {
-                    heard.push(Heard { question: question.clone(), nth, at });
+                    ears.sentences.push(Heard { question: question.clone(), nth, at });
                     nth += 1;
                     if last {
                         break;
                     }
                 }
-                Noticed::Bare(trip) => bare.push((at, trip)),
+                Noticed::Bare(trip) => ears.bare.push((at, trip)),
+                Noticed::Relayed(payload) => ears.relayed.push((at, payload)),
                 other @ Noticed::Transcript(_) => other.close(),
             }
         }
     }
-    (heard, bare)
+    ears
 }

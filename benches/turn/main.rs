@@ -9,7 +9,7 @@
 //! | module | what it measures |
 //! |---|---|
 //! | [`answer`] | question → first and last text, as a stock client sees it, beside the endpoint itself |
-//! | [`sentence`] | the endpoint completes a sentence → the client has its packet, beside a bare packet |
+//! | [`sentence`] | the endpoint completes a sentence → the client has its packet, beside bare packets |
 //! | [`store`] | what keeping it adds to that |
 //! | [`request`] | the agent's own work between a message and the request to the model |
 //! | [`tools`] | the agent's own work in one round of a tool |
@@ -25,6 +25,7 @@ mod capacity;
 mod crowd;
 mod flat;
 mod memory;
+mod relay;
 mod report;
 mod request;
 mod samples;
@@ -93,16 +94,20 @@ enum Part {
     /// An agent in every room whose name is written to standard input
     #[command(hide = true)]
     Agents,
-    /// Bare packets to someone in a room
+    /// Bare packets in a room
     #[command(hide = true)]
-    Beacon { room: String, to: String, every_ms: u64 },
+    Beacon { room: String, every_ms: u64 },
+    /// What an endpoint streams, as bare packets in a room
+    #[command(hide = true)]
+    Relay { room: String, url: String },
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     match arguments.part {
         Some(Part::Agents) => agents::run(),
-        Some(Part::Beacon { room, to, every_ms }) => beacon::run(&room, &to, every_ms),
+        Some(Part::Beacon { room, every_ms }) => beacon::run(&room, every_ms),
+        Some(Part::Relay { room, url }) => relay::run(&room, &url),
         None => sotto_harness::run_benchmark(measure(arguments)),
     }
 }

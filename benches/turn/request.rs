@@ -11,7 +11,7 @@ use crate::{
     samples::Samples,
     scene::Scene,
     script::{Script, question},
-    visitor::{Noticed, VISITOR},
+    visitor::Noticed,
 };
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ async fn measure_with(report: &mut Report, store: &str, target: Target) {
     progress(&format!("UserMessage → request to the model, with store.url = {store}"));
     let script = Script::of_sentences(2, Duration::ZERO);
     let (scene, mut visitor) = Scene::in_one_room(&script, &[("SOTTO_STORE_URL", store)]).await;
-    let _beacon = beacon::start(&scene.server, &visitor.room(), VISITOR, BARE_EVERY);
+    let _beacon = beacon::start(&scene.server, &visitor.room(), BARE_EVERY);
     let client = reqwest::Client::builder().no_proxy().build().expect("a client without wishes");
     let (mut whole, mut packets, mut requests) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {

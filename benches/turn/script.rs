@@ -1,5 +1,6 @@
 //! What the scripted model says, how fast, and which of its pieces completes which sentence.
 
+use crate::relay;
 use serde_json::{Value, json};
 use sotto_core::engine::sentence::Splitter;
 use sotto_harness::endpoint::{Endpoint, Reply, Request};
@@ -38,11 +39,13 @@ impl Script {
     /// Lets the endpoint answer every question so.
     pub(crate) fn play(&self, endpoint: &Endpoint) {
         let script = self.clone();
-        endpoint.reply_by(
-            move |request| {
-                if is_question(request) { script.reply(request) } else { Reply::text("Yes.") }
-            },
-        );
+        endpoint.reply_by(move |request| {
+            if is_question(request) {
+                script.reply(request)
+            } else {
+                relay::reply(request).unwrap_or_else(|| Reply::text("Yes."))
+            }
+        });
     }
 
     /// For each sentence, the piece of the reply (as the endpoint counts what it writes) that makes it certain: the agent

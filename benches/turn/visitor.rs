@@ -1,6 +1,6 @@
 //! Someone in a room who asks and listens, and knows when what arrived. Keeps nothing, so that hundreds of them can listen.
 
-use crate::{beacon, script};
+use crate::{beacon, relay, script};
 use livekit::{TextStreamReader, prelude::*};
 use sotto_core::wire::{
     self, Envelope, Limits,
@@ -29,6 +29,8 @@ pub(crate) enum Noticed {
     Sentence { last: bool },
     /// A bare packet, and how long it was under way.
     Bare(Duration),
+    /// What a relay passed on.
+    Relayed(Arc<Vec<u8>>),
     /// The answer, as stock clients read it.
     Transcript(TextStreamReader),
 }
@@ -107,6 +109,9 @@ impl Visitor {
         match event {
             RoomEvent::DataReceived { payload, topic: Some(topic), .. } if topic == beacon::TOPIC => {
                 beacon::trip(&payload).map(Noticed::Bare)
+            }
+            RoomEvent::DataReceived { payload, topic: Some(topic), .. } if topic == relay::TOPIC => {
+                Some(Noticed::Relayed(payload))
             }
             RoomEvent::DataReceived { payload, topic: None, .. } => {
                 match wire::decode(&payload, &LIMITS).expect("the agent sends what can be read").body {

@@ -19,10 +19,14 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// Envelopes up to this size go as one packet; other clients may not take larger ones.
 const LARGEST_PACKET: usize = 15_000;
+/// How far ahead of the transcript an envelope is, which often comes with a piece of it: one after the other they are both there
+/// sooner than when the server and the clients have to handle them at once.
+const HEAD_START: Duration = Duration::from_millis(2);
 /// So many commands at a time are looked at together, to join pieces of a transcript.
 const LOOK_AHEAD: usize = 64;
 /// What may be under way to the server at once. Less than the SDK's 2 MiB: what waits here can still be joined.
@@ -82,9 +86,14 @@ impl Outgoing {
                 self.limit_under_way(UNDER_WAY_BYTES);
             }
             match waiting.pop_front() {
-                Some(RoomCommand::Send { to, bytes }) => self.send(to, bytes).await,
+                Some(RoomCommand::Send { to, bytes }) => {
+                    self.send(to, bytes).await;
+                    transcripts.give_way(Instant::now() + HEAD_START);
+                }
                 Some(RoomCommand::State(new)) => drop(state.send(new)),
                 Some(RoomCommand::Transcript(piece)) => {
+                    // Where many rooms have something to send at once, sentences go first.
+                    yield_now().await;
                     self.heard(transcripts.write(&self.room.local_participant(), piece).await);
                 }
                 Some(RoomCommand::Leave) => return,

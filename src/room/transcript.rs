@@ -73,6 +73,13 @@ impl Transcripts {
         }
     }
 
+    /// Sends no more pieces before this moment.
+    pub(super) fn give_way(&mut self, until: Instant) {
+        for open in self.open.values_mut() {
+            open.next = open.next.max(until);
+        }
+    }
+
     /// When something that waits may be sent.
     pub(super) fn due(&self) -> Option<Instant> {
         self.open.values().filter(|open| !open.pending.is_empty()).map(|open| open.next).min()

@@ -54,7 +54,7 @@ pub(crate) async fn reasoning_is_erased_when_it_cannot_be_replayed_any_more(benc
     let settings = Settings { reasoning: KeptReasoning::Replay, ..settings() };
     let store = bench.open_with(settings, Process::this()).await;
     let room = journal(&store, "room").await;
-    room.append(vec![stanza_for(-1, Audience::Reasoning, 9)], false).await.expect("the store works");
+    room.append(vec![stanza_for(-1, Audience::Reasoning, 9)], true).await.expect("the store works");
     bench.run("UPDATE stanzas SET at = at - 90000000").await;
     room.append(vec![message("m1"), reasoning("m1", "old thoughts"), answer("m1")], true)
         .await

@@ -2,9 +2,9 @@
 //!
 //! A sentence is sent when its stanza survives the end of this process, so whatever that takes, every sentence takes. To SQLite
 //! it is a transaction, or two changes of threads; here it is one write to a small file beside the database, whose pages are
-//! there already. The tables get it within a moment, together with what else was said meanwhile and before anything is
-//! written or read that comes after it ([`Writer`](super::writer::Writer)). What a process left behind that ended before that
-//! is brought in by whoever takes its conversations, or opens the store next.
+//! there already. The tables get it with whatever is written next ([`Writer`](super::writer::Writer)), which is the heartbeat
+//! at the latest, or when somebody reads, or the spool is half full. What a process left behind that ended before that is
+//! brought in by whoever takes its conversations, or opens the store next.
 //!
 //! The file is this process's alone. Others take it for theirs when this process was silent for long; should it live on, it
 //! begins another one: a spool is for a span of time without such silence, which its callers number.
@@ -34,7 +34,7 @@ pub(super) struct Spool {
     /// Whose it is.
     process: String,
     state: Mutex<State>,
-    filled: Notify,
+    half_full: Notify,
 }
 
 #[derive(Default)]
@@ -59,7 +59,7 @@ impl Spool {
             database: database.to_owned(),
             process: process.id.clone(),
             state: Mutex::default(),
-            filled: Notify::new(),
+            half_full: Notify::new(),
         }
     }
 
@@ -73,16 +73,16 @@ impl Spool {
         });
         if is_written {
             state.waiting.push_back(Arc::new(quick));
-            if state.waiting.len() == 1 {
-                self.filled.notify_one();
+            if state.file.as_ref().is_some_and(|open| open.end > CAPACITY / 2) {
+                self.half_full.notify_one();
             }
         }
         is_written
     }
 
-    /// Ready when something waits to be written to the tables; false if nothing ever will again.
-    pub(super) async fn filled(&self) -> bool {
-        self.filled.notified().await;
+    /// Ready when what waits should be written to the tables now; false if nothing ever will be again.
+    pub(super) async fn half_full(&self) -> bool {
+        self.half_full.notified().await;
         !self.state().is_closed
     }
 
@@ -113,7 +113,7 @@ impl Spool {
     pub(super) fn close(&self) {
         let mut state = self.state();
         state.is_closed = true;
-        self.filled.notify_one();
+        self.half_full.notify_one();
         if let Some(open) = state.file.take()
             && state.waiting.is_empty()
         {

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::warn;
 
 /// What may wait; who comes then waits for a place.
@@ -34,8 +34,6 @@ const FAREWELL: Duration = Duration::from_secs(10);
 const MAX_GROUP: usize = 256;
 /// The log is written back when its file is longer than this.
 pub(super) const LONG_LOG: u64 = 4 << 20;
-/// How long something stays in the spool.
-const IN_SPOOL: Duration = Duration::from_millis(50);
 /// How long to wait before that is tried again, if somebody who reads was in the way.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -112,7 +110,7 @@ impl Writer {
         let syncing = Syncing::start(log, writer.orders.downgrade());
         let file = super::beside(opening.options.get_filename(), "-wal");
         let again = Instant::now();
-        tokio::spawn(keep_flushing(Arc::clone(&spool), writer.orders.downgrade()));
+        tokio::spawn(keep_room(Arc::clone(&spool), writer.orders.downgrade()));
         let line = Line { connection: Some(connection), opening, syncing, trouble, spool, file, again };
         tokio::spawn(line.serve(received));
         writer
@@ -155,17 +153,12 @@ pub(super) async fn checkpoint(orders: &mpsc::Sender<Order>) -> Result<bool, Sto
     replied.await.unwrap_or_else(|_| Err(ended()))
 }
 
-/// Sees to it that nothing stays in the spool for long, until the writer ends.
-async fn keep_flushing(spool: Arc<Spool>, orders: mpsc::WeakSender<Order>) {
-    while spool.filled().await {
-        let mut pause = IN_SPOOL;
-        while !spool.waiting().is_empty() {
-            sleep(pause).await;
-            let Some(orders) = orders.upgrade() else { return };
-            // Whoever writes next says what is the matter.
-            let flushed = Writer { orders }.flush().await;
-            pause = if flushed.is_ok() { IN_SPOOL } else { AGAIN };
-        }
+/// Makes room in the spool, until the writer ends.
+async fn keep_room(spool: Arc<Spool>, orders: mpsc::WeakSender<Order>) {
+    while spool.half_full().await {
+        let Some(orders) = orders.upgrade() else { return };
+        // Where that cannot be done, whoever writes next is told why.
+        let _ = Writer { orders }.flush().await;
     }
 }
 
