@@ -52,7 +52,9 @@ pub enum Deleted {
     Nothing,
     /// It is deleted; the database's files may still hold what was said, until it overwrites that.
     FromTables,
-    /// It is deleted and overwritten, as far as the database can.
+    /// It is deleted and overwritten; copies of pieces may be left in unused room of the database's files.
+    Overwritten,
+    /// It is deleted, and nothing of it is left in the database's files.
     FromDisk,
 }
 

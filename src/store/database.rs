@@ -113,7 +113,12 @@ impl<D: Driver> Archive for Database<D> {
                 return Ok(Deleted::Nothing);
             }
             shared.delete(name).await?;
-            Ok(if shared.driver.erase().await? { Deleted::FromDisk } else { Deleted::FromTables })
+            let is_rebuilt = shared.driver.rebuild().await;
+            Ok(match (shared.driver.erase().await?, is_rebuilt) {
+                (false, _) => Deleted::FromTables,
+                (true, false) => Deleted::Overwritten,
+                (true, true) => Deleted::FromDisk,
+            })
         })
     }
 

@@ -192,6 +192,12 @@ pub(super) trait Driver: Send + Sync + 'static {
         T: Send + 'static,
         W: for<'c> FnOnce(&'c mut Self::Connection) -> BoxFuture<'c, Result<T, Fault>> + Send;
 
+    /// Called after a conversation was deleted, before [`erase`](Self::erase): leaves nothing of it in unused room of the files.
+    /// Whether nothing is left there.
+    fn rebuild(&self) -> impl Future<Output = bool> + Send {
+        ready(false)
+    }
+
     /// Called after something was deleted: what is deleted shall be gone from the disk as well. Whether it is.
     fn erase(&self) -> impl Future<Output = Result<bool, StoreError>> + Send;
 

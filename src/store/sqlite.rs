@@ -39,6 +39,8 @@ use writer::{PATIENCE, Writer};
 /// How long those who read are waited for when something was deleted, and how often they are asked.
 const ERASING: Duration = Duration::from_secs(5);
 const ASKING: Duration = Duration::from_millis(100);
+/// How large a file may be that is written anew when a conversation is deleted from it, in bytes.
+const LARGEST_REBUILT: u64 = 64 << 20;
 /// How long others that start at the same time are waited for.
 const START: Duration = Duration::from_secs(20);
 /// Connections for reading.
@@ -104,6 +106,8 @@ fn options(path: &Path) -> SqliteConnectOptions {
         .synchronous(SqliteSynchronous::Normal)
         .busy_timeout(PATIENCE)
         .pragma("secure_delete", "ON")
+        // A copy of what people said is nothing for a directory that all share.
+        .pragma("temp_store", "MEMORY")
         // The one that writes does that itself, between commits.
         .pragma("wal_autocheckpoint", "0")
         .disable_statement_logging()
@@ -224,6 +228,17 @@ impl Driver for Sqlite {
         let mut connection =
             self.readers.acquire().await.map_err(|error| self.trouble.describe(error.into()))?;
         work(&mut connection).await.map_err(|fault| self.trouble.describe(fault))
+    }
+
+    /// Where SQLite has split pages, pieces of what was in them may be left in their unused room. A large file takes long to be
+    /// written anew, and all who write wait for it.
+    async fn rebuild(&self) -> bool {
+        let size = std::fs::metadata(&self.path).map_or(u64::MAX, |file| file.len());
+        if size > LARGEST_REBUILT {
+            return false;
+        }
+        let rebuilt = self.writer.rebuild().await;
+        rebuilt.inspect_err(|error| warn!(%error, "the store could not be written anew")).is_ok()
     }
 
     /// What was deleted is overwritten in the file as soon as the log is written back to it, and the log is emptied.

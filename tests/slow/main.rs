@@ -14,6 +14,7 @@ mod tone;
 
 use std::{process::ExitCode, time::Duration};
 
+use crash::House;
 use sotto_harness::{isolation, limited_trial, postgres::Postgres, skip};
 
 /// Passes on to the system's allocator, and counts while a test asks for it.
@@ -41,12 +42,16 @@ async fn loss_matrix() {
 }
 
 async fn thousand_kills_on_sqlite() {
-    crash::killed_at_random(1_000, 1, crash::new_file()).await;
+    crash::killed_at_random(1_000, 1, House::new(crash::new_file()).await).await;
 }
 
 async fn thousand_kills_on_postgres() {
     let database = Postgres::shared().await.database();
-    crash::killed_at_random(1_000, 2, database.url().to_owned()).await;
+    crash::killed_at_random(1_000, 2, House::new(database.url().to_owned()).await).await;
+}
+
+async fn kills_of_a_sealed_store() {
+    crash::killed_at_random(300, 3, House::sealed(crash::new_file()).await).await;
 }
 
 async fn every_point_on_postgres() {
@@ -63,6 +68,7 @@ fn main() -> ExitCode {
             limited_trial("every_point_postgres", LIMIT, every_point_on_postgres),
             limited_trial("kills_1000_sqlite", LIMIT, thousand_kills_on_sqlite),
             limited_trial("kills_1000_postgres", LIMIT, thousand_kills_on_postgres),
+            limited_trial("kills_300_sealed", LIMIT, kills_of_a_sealed_store),
             limited_trial("loss_matrix", LIMIT, loss_matrix),
             limited_trial("loss_with_jitter_and_reordering", LIMIT, network::loss_with_jitter_and_reordering),
             limited_trial("outage_of_40_seconds", LIMIT, network::outage_of_40_seconds),

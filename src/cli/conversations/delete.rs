@@ -33,7 +33,7 @@ pub(super) async fn run(
         bail!("nothing was deleted");
     }
     match archive.delete(name).await {
-        Ok(done @ (Deleted::FromTables | Deleted::FromDisk)) => {
+        Ok(done @ (Deleted::FromTables | Deleted::Overwritten | Deleted::FromDisk)) => {
             Ok(write!(std::io::stdout(), "{}", farewell(name, place, done))?)
         }
         Ok(Deleted::Nothing) => bail!("someone else has just deleted {name:?}"),
@@ -69,10 +69,15 @@ fn farewell(name: &str, place: &StoreUrl, done: Deleted) -> String {
             "- the store's own log, because another program reads the store just now: run `sotto store tidy` later;\n\
              - snapshots of the file system, and blocks that a disk has put aside;\n",
         ),
-        (StoreUrl::Sqlite(_) | StoreUrl::Memory, _) => (
+        (StoreUrl::Sqlite(_), Deleted::Overwritten) => (
             "from the store, and overwritten in its file and its log",
-            "- pieces that SQLite may have left in unused room of its pages until it uses that again (docs/store.md);\n\
+            "- pieces that SQLite may have left in unused room of its pages, as the file is too large to be written anew while \
+             agents use it: see \"VACUUM\" in docs/store.md;\n\
              - snapshots of the file system, and blocks that a disk has put aside;\n",
+        ),
+        (StoreUrl::Sqlite(_) | StoreUrl::Memory, _) => (
+            "from the store, whose file was written anew without it",
+            "- snapshots of the file system, and blocks that a disk has put aside;\n",
         ),
     };
     format!(
@@ -93,6 +98,9 @@ mod tests {
         let sqlite = farewell("a\x1b", &StoreUrl::Sqlite("a.db".into()), Deleted::FromDisk);
         assert!(sqlite.starts_with("deleted \"a\\u{1b}\" from the store"), "{sqlite}");
         assert!(sqlite.contains("backups") && !sqlite.contains("PostgreSQL"), "{sqlite}");
+        assert!(sqlite.contains("written anew without it") && !sqlite.contains("VACUUM"), "{sqlite}");
+        let large = farewell("a", &StoreUrl::Sqlite("a.db".into()), Deleted::Overwritten);
+        assert!(large.contains("VACUUM"), "{large}");
         let busy = farewell("a", &StoreUrl::Sqlite("a.db".into()), Deleted::FromTables);
         assert!(busy.contains("store tidy") && !busy.contains("overwritten"), "{busy}");
         let config = crate::config::Config::load_from(

@@ -50,6 +50,8 @@ pub(super) enum Order {
     },
     /// Write the log back to the file, sync that, and empty it; false if somebody who reads does not let us.
     Checkpoint(oneshot::Sender<Result<bool, StoreError>>),
+    /// Write the files anew, without what is in unused room of their pages.
+    Rebuild(oneshot::Sender<Result<(), StoreError>>),
     Close(oneshot::Sender<()>),
 }
 
@@ -138,6 +140,13 @@ impl Writer {
         checkpoint(&self.orders).await
     }
 
+    /// Writes the files anew, without what is in unused room of their pages.
+    pub(super) async fn rebuild(&self) -> Result<(), StoreError> {
+        let (reply, replied) = oneshot::channel();
+        self.orders.send(Order::Rebuild(reply)).await.map_err(|_| ended())?;
+        replied.await.unwrap_or_else(|_| Err(ended()))
+    }
+
     pub(super) async fn close(&self) {
         let (reply, replied) = oneshot::channel();
         if self.orders.send(Order::Close(reply)).await.is_ok() {
@@ -193,15 +202,19 @@ impl Line {
             {
                 waiting.push(order);
             }
-            let (mut tasks, mut checkpoints, mut closing) = (vec![], vec![], None);
+            let (mut tasks, mut checkpoints, mut rebuilding, mut closing) = (vec![], vec![], vec![], None);
             for order in waiting {
                 match order {
                     Order::Write { durable, job } => tasks.push((durable, job)),
                     Order::Checkpoint(reply) => checkpoints.push(reply),
+                    Order::Rebuild(reply) => rebuilding.push(reply),
                     Order::Close(reply) => closing = Some(reply),
                 }
             }
             self.group(tasks).await;
+            for reply in rebuilding {
+                let _ = reply.send(self.rebuild().await.map_err(|fault| self.trouble.describe(fault)));
+            }
             if checkpoints.is_empty() {
                 self.shorten_log().await;
             } else {
@@ -239,6 +252,7 @@ impl Line {
                     let _ = reply.send(outcome);
                 }
                 Some(Order::Write { job, .. }) => job.answer(Err(ended())),
+                Some(Order::Rebuild(reply)) => drop(reply),
                 Some(Order::Close(reply)) => drop(reply),
                 None => {
                     let _ = timeout_at(until, self.syncing.ended()).await;
@@ -317,6 +331,15 @@ impl Line {
         if let Err(fault) = outcome {
             warn!(error = %self.trouble.describe(fault), "the store's log could not be written back; trying again");
         }
+    }
+
+    async fn rebuild(&mut self) -> Result<(), Fault> {
+        let Some(connection) = &mut self.connection else { return Err(Fault::Refused(ended())) };
+        connection.run("VACUUM main", values![]).await?;
+        if self.opening.keys.is_some() {
+            connection.run("VACUUM keys", values![]).await?;
+        }
+        Ok(())
     }
 
     async fn checkpoint(&mut self) -> Result<bool, Fault> {

@@ -202,22 +202,26 @@ pub(crate) async fn a_store_that_goes_away_is_told_and_comes_back() {
     .await;
     postgres.restart().await;
     // As a client does that is told to send it again.
-    let message = UserMessage {
-        id: second.clone(),
-        previous_id: None,
-        conversation_id: String::new(),
-        content: "Two".to_owned(),
-        timestamp: None,
-        attachments: None,
-    };
-    anna.send(Body::UserMessage(message));
+    anna.send(message(&second, "Two"));
     answered(&mut anna, &second).await;
     let third = anna.say("Three");
     answered(&mut anna, &third).await;
 }
 
+/// A message with an id of the sender's choice.
+pub(super) fn message(id: &str, content: &str) -> Body {
+    Body::UserMessage(UserMessage {
+        id: id.to_owned(),
+        previous_id: None,
+        conversation_id: String::new(),
+        content: content.to_owned(),
+        timestamp: None,
+        attachments: None,
+    })
+}
+
 /// Waits for the first stanza that is it.
-async fn heard(client: &mut Client, what: &str, mut is_it: impl FnMut(&Body) -> bool) {
+pub(super) async fn heard(client: &mut Client, what: &str, mut is_it: impl FnMut(&Body) -> bool) {
     let waiting = async {
         loop {
             if let Event::Received(envelope) = client.next().await
@@ -231,7 +235,7 @@ async fn heard(client: &mut Client, what: &str, mut is_it: impl FnMut(&Body) -> 
 }
 
 /// Waits for the end of an answer to a message.
-async fn answered(client: &mut Client, message: &str) {
+pub(super) async fn answered(client: &mut Client, message: &str) {
     let mut answer = None;
     heard(client, "an answer", |body| match body {
         Body::StartAnswer(start) if start.previous_id == message => {

@@ -10,7 +10,7 @@ use people::{Person, answer_to};
 use serde_json::Value;
 use sotto_harness::{
     PATIENCE,
-    agent::{Agent, Ended},
+    agent::{self, Agent, Ended},
     endpoint::{Answer, Endpoint, Reply, Request, Style},
     isolation,
     server::{Server, new_room},
@@ -39,13 +39,23 @@ pub(crate) struct House {
     room: String,
     model: Endpoint,
     store: String,
+    /// With which it is sealed, if it is.
+    key: Option<String>,
 }
 
 impl House {
-    async fn new(store: String) -> Self {
+    pub(crate) async fn new(store: String) -> Self {
         let model = Endpoint::start().await;
         model.reply_by(reply);
-        Self { server: Server::shared().await, room: new_room(), model, store }
+        Self { server: Server::shared().await, room: new_room(), model, store, key: None }
+    }
+
+    /// All that is kept is sealed.
+    pub(crate) async fn sealed(store: String) -> Self {
+        let house = Self::new(store).await;
+        let output = agent::run(SOTTO, &house.server, &[], &["store", "key"]).await;
+        let key = String::from_utf8(output.stdout).expect("it is text").trim().to_owned();
+        Self { key: Some(key), ..house }
     }
 
     async fn agent(&self, more: &[(&str, &str)]) -> Agent {
@@ -62,7 +72,8 @@ impl House {
             ("SOTTO_STORE_URL", &self.store),
             ("SOTTO_AGENT_INTERRUPTION", "queue"),
         ];
-        let settings: Vec<_> = settings.into_iter().chain(more.iter().copied()).collect();
+        let key = self.key.as_deref().map(|key| ("SOTTO_STORE_KEY", key));
+        let settings: Vec<_> = settings.into_iter().chain(key).chain(more.iter().copied()).collect();
         Agent::launch(SOTTO, &self.server, &self.room, &settings)
     }
 }
@@ -126,8 +137,7 @@ pub(crate) async fn at_every_point_of_a_turn(store: String) {
 }
 
 /// Killed so many times at random moments while three people ask one thing after the other.
-pub(crate) async fn killed_at_random(kills: usize, seed: u64, store: String) {
-    let house = House::new(store).await;
+pub(crate) async fn killed_at_random(kills: usize, seed: u64, house: House) {
     let mut people = Vec::new();
     for name in ["anna", "bob", "carl"] {
         people.push(Person::join(&house.server, &house.room, name).await);
