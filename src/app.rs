@@ -22,12 +22,10 @@ use sotto_core::wire;
 use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
-use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
 use tokio::sync::{OnceCell, watch};
-use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
@@ -289,18 +287,11 @@ impl App {
         let (model, metrics) = (Arc::clone(&self.model), Arc::clone(&self.metrics));
         let hooks: Arc<dyn Hooks> = Arc::clone(&self.hooks) as _;
         let ports = Ports { model, tools, hooks, metrics };
-        // A task like all others: whatever a runtime was started with, it looks at last. Ends with this call.
-        let mut session = JoinSet::new();
-        session.spawn(session::run(joined, journal, options, ports, shutdown));
-        let end = session.join_next().await;
+        let session = session::run(joined, journal, options, ports, shutdown);
+        let end = Box::pin(session).await;
         watching.abort();
         self.health.send_replace(Health::Connecting);
-        match end {
-            Some(Ok(end)) => Ok(end),
-            Some(Err(error)) if error.is_panic() => resume_unwind(error.into_panic()),
-            // The runtime ends.
-            Some(Err(_)) | None => Ok(End::Left),
-        }
+        Ok(end)
     }
 
     fn session(&self, room: &str, tools: &RoomTools) -> Options {

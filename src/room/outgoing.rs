@@ -19,7 +19,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
-use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// Envelopes up to this size go as one packet; other clients may not take larger ones.
@@ -92,8 +91,6 @@ impl Outgoing {
                 }
                 Some(RoomCommand::State(new)) => drop(state.send(new)),
                 Some(RoomCommand::Transcript(piece)) => {
-                    // Where many rooms have something to send at once, sentences go first.
-                    yield_now().await;
                     self.heard(transcripts.write(&self.room.local_participant(), piece).await);
                 }
                 Some(RoomCommand::Leave) => return,

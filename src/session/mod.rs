@@ -31,7 +31,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
-use tokio::task::yield_now;
 use tokio::time::{Instant, timeout};
 use tracing::{error, info, warn};
 use transcripts::Transcripts;
@@ -413,19 +412,13 @@ impl Session {
                 return self.transcribe().await;
             }
             self.handle_all(at_once);
-            let mut sent = false;
             while !self.outputs.is_empty() {
                 // Whoever drops this future loses nothing: what cannot be done yet stays.
                 let permit = self.room.commands.clone().reserve_owned().await.map_err(|_| Gone::Room)?;
                 failpoint::crash("before something is done");
                 if let Some(command) = self.outputs.pop_front().and_then(|output| self.perform_one(output)) {
                     permit.send(command);
-                    sent = true;
                 }
-            }
-            if sent {
-                // The rest of what is to be done here need not be waited for.
-                yield_now().await;
             }
             if self.broken {
                 return Ok(());

@@ -14,7 +14,8 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
-use tokio::task::{AbortHandle, JoinSet, yield_now};
+use tokio::task::AbortHandle;
+use tokio::task::JoinSet;
 
 pub(super) struct Work {
     ports: Ports,
@@ -154,8 +155,6 @@ async fn relay(
         if results.send(Input::Model { request, result: Ok(chunk) }).await.is_err() || last {
             return None;
         }
-        // Whoever reads it comes first, then what it takes to wait for the next.
-        yield_now().await;
     }
     Some(internal("the model's answer ended without an end"))
 }

@@ -7,7 +7,7 @@ use super::process::Process;
 use super::records::{self, Batch, Lease, Quick};
 use super::rekey::{self, Rekeyed};
 use super::retention::{self, When};
-use super::sql::{Driver, Fault};
+use super::sql::{Driver, Fault, Left};
 use super::{Settings, history, lease};
 use crate::ports::{Journal, Store, StoreError};
 use futures_util::FutureExt;
@@ -57,7 +57,7 @@ impl<D: Driver> Database<D> {
             runtime: Handle::current(),
         });
         shared.beat().await?;
-        shared.bring_in().await?;
+        shared.bring_in().await;
         tokio::spawn(keep_beating(Arc::downgrade(&shared)));
         tokio::spawn(keep_tidy(Arc::downgrade(&shared)));
         Ok(Self { shared })
@@ -169,30 +169,33 @@ impl<D: Driver> Shared<D> {
     }
 
     /// Brings in what processes left behind that are gone.
-    async fn bring_in(self: &Arc<Self>) -> Result<(), StoreError> {
-        for process in self.driver.left_behind()? {
-            let (shared, owner) = (Arc::clone(self), process.clone());
-            let bring_in = self.driver.write(false, move |connection| {
-                let (shared, owner) = (Arc::clone(&shared), owner.clone());
-                async move {
-                    let is_gone = lease::is_gone(connection, &shared.process, &owner).await?;
-                    if is_gone {
-                        shared.bring_in_from(connection, &owner).await?;
-                    }
-                    Ok(is_gone)
-                }
-                .boxed()
-            });
-            if bring_in.await? {
-                self.driver.brought_in(&process)?;
+    async fn bring_in(self: &Arc<Self>) {
+        let owners = match self.driver.left_behind() {
+            Ok(owners) => owners,
+            Err(error) => return warn!(%error, "what processes left behind that are gone is not found"),
+        };
+        for owner in owners {
+            if let Err(error) = self.bring_in_of(owner).await {
+                warn!(%error, "what a process left behind that is gone could not be brought in");
             }
         }
-        Ok(())
     }
 
-    async fn bring_in_from(&self, connection: &mut D::Connection, process: &str) -> Result<(), Fault> {
-        let left = self.driver.left_by(process).map_err(Fault::Refused)?;
-        records::bring_in(connection, &left).await
+    async fn bring_in_of(self: &Arc<Self>, owner: String) -> Result<(), StoreError> {
+        let shared = Arc::clone(self);
+        let bring_in = self.driver.write(false, move |connection| {
+            let (shared, owner) = (Arc::clone(&shared), owner.clone());
+            async move {
+                if !lease::is_gone(connection, &shared.process, &owner).await? {
+                    return Ok(Vec::new());
+                }
+                let left = shared.driver.left_by(&owner).map_err(Fault::Refused)?;
+                records::bring_in_late(connection, &left.stanzas).await?;
+                Ok(left.files)
+            }
+            .boxed()
+        });
+        self.driver.brought_in(&bring_in.await?)
     }
 
     async fn take(self: &Arc<Self>, name: String) -> Result<Owned<D>, StoreError> {
@@ -203,20 +206,23 @@ impl<D: Driver> Shared<D> {
             let (shared, name) = (Arc::clone(&shared), Arc::clone(&name));
             async move {
                 let (process, namespace) = (&shared.process, &shared.settings.namespace);
-                let gone = lease::gone_holder(connection, process, namespace, &name).await?;
-                if let Some(gone) = &gone {
-                    shared.bring_in_from(connection, gone).await?;
+                let (lease, appends, gone) = lease::take(connection, process, namespace, &name).await?;
+                let left = gone.map_or(Ok(Left::default()), |gone| shared.driver.left_by(&gone));
+                let mut left = left.unwrap_or_else(|error| {
+                    warn!(%error, "what was said last in a conversation cannot be read; it goes on without that");
+                    Left::default()
+                });
+                for stanzas in &mut left.stanzas {
+                    stanzas.lease.pass_to(lease);
                 }
-                let (lease, appends) = lease::take(connection, process, namespace, &name).await?;
+                records::bring_in_late(connection, &left.stanzas).await?;
                 let seal = shared.keys.for_writing(connection, lease.conversation).await?;
-                Ok((lease, appends, seal, gone))
+                Ok((lease, appends, seal, left.files))
             }
             .boxed()
         });
-        let (lease, appends, seal, gone) = lease.await?;
-        if let Some(gone) = gone
-            && let Err(error) = self.driver.brought_in(&gone)
-        {
+        let (lease, appends, seal, files) = lease.await?;
+        if let Err(error) = self.driver.brought_in(&files) {
             warn!(%error, "what a process left behind is in the store, and could not be removed where it was");
         }
         let appends = Arc::new(tokio::sync::Mutex::new(appends));
@@ -256,6 +262,7 @@ async fn keep_tidy<D: Driver>(shared: Weak<Shared<D>>) {
     loop {
         sleep(HOUSEKEEPING).await;
         let Some(shared) = still_open(&shared) else { return };
+        shared.bring_in().await;
         if let Err(error) = retention::tidy(&shared, When::Due).await {
             warn!(%error, "what is too old could not be removed from the store");
         }

@@ -42,13 +42,14 @@ fn is_recent(beat: i64, now: i64) -> bool {
     (0..SILENCE_MILLIS / 2).contains(&(now - beat))
 }
 
-/// Takes a conversation, which exists from then on; with the number of calls that wrote to it so far.
+/// Takes a conversation, which exists from then on; with the number of calls that wrote to it so far, and the process that had it
+/// and is gone, if that was another one.
 pub(super) async fn take<C: Sql>(
     connection: &mut C,
     process: &Process,
     namespace: &str,
     name: &str,
-) -> Result<(Lease, i64), Fault> {
+) -> Result<(Lease, i64, Option<String>), Fault> {
     let now = connection.now().await?;
     let insert = "INSERT INTO conversations (namespace, name, created, updated) VALUES ($1, $2, $3, $3) \
                   ON CONFLICT (namespace, name) DO NOTHING";
@@ -61,54 +62,37 @@ pub(super) async fn take<C: Sql>(
         return Err(held("someone who is deleting it"));
     };
     let (conversation, fence) = (row.int(0)?, row.int(1)?);
-    if let Some(holder) = holder(row, process, now)? {
+    let former = row.optional_text(2)?.filter(|id| *id != process.id);
+    if let Some(id) = &former
+        && let Some(holder) = living(row, 3, id, process, now)?
+    {
         return Err(held(&format!("process {} on {}", holder.pid, holder.host)));
     }
     // Whoever else saw the same at the same time comes too late now, or we do.
     let update = "UPDATE conversations SET fence = fence + 1, holder = $1 WHERE id = $2 AND fence = $3 RETURNING appends";
     let rows = connection.rows(update, values![&process.id[..], conversation, fence]).await?;
     let Some(row) = rows.first() else { return Err(held("another process, since a moment ago")) };
-    Ok((Lease { conversation, fence: fence + 1 }, row.int(0)?))
+    Ok((Lease { conversation, fence: fence + 1 }, row.int(0)?, former))
 }
 
 fn held(by: &str) -> Fault {
     Fault::Refused(StoreError::Held(format!("the conversation is held by {by}")))
 }
 
-/// The process that has the conversation, unless it is ourselves or gone.
-fn holder(row: &mut Row, process: &Process, now: i64) -> Result<Option<Process>, Fault> {
-    let Some(id) = row.optional_text(2)?.filter(|id| *id != process.id) else { return Ok(None) };
-    living(row, 3, id, process, now)
-}
-
 /// The process `id` whose row is at `column`, unless it is gone.
 fn living(
     row: &mut Row,
     column: usize,
-    id: String,
+    id: &str,
     process: &Process,
     now: i64,
 ) -> Result<Option<Process>, Fault> {
     // One that has no row was gone so long ago that it is forgotten.
     let Some(host) = row.optional_text(column)? else { return Ok(None) };
     let (pid, started, heartbeat) = (row.int(column + 2)?, row.int(column + 3)?, row.int(column + 4)?);
-    let holder = Process { id, host, realm: row.text(column + 1)?, pid, started };
+    let holder = Process { id: id.to_owned(), host, realm: row.text(column + 1)?, pid, started };
     let is_gone = now - heartbeat > SILENCE_MILLIS || process.sees_end_of(&holder);
     Ok((!is_gone).then_some(holder))
-}
-
-/// The process that has a conversation, if that is another one, and is gone.
-pub(super) async fn gone_holder<C: Sql>(
-    connection: &mut C,
-    process: &Process,
-    namespace: &str,
-    name: &str,
-) -> Result<Option<String>, Fault> {
-    let select = "SELECT holder FROM conversations WHERE namespace = $1 AND name = $2";
-    let mut rows = connection.rows(select, values![namespace, name]).await?;
-    let Some(row) = rows.first_mut() else { return Ok(None) };
-    let Some(holder) = row.optional_text(0)?.filter(|holder| *holder != process.id) else { return Ok(None) };
-    Ok(is_gone(connection, process, &holder).await?.then_some(holder))
 }
 
 /// Whether another process is gone.
@@ -121,7 +105,7 @@ pub(super) async fn is_gone<C: Sql>(
     let select = "SELECT host, realm, pid, started, heartbeat FROM processes WHERE id = $1";
     let mut rows = connection.rows(select, values![other]).await?;
     let Some(row) = rows.first_mut() else { return Ok(true) };
-    Ok(living(row, 0, other.to_owned(), process, now)?.is_none())
+    Ok(living(row, 0, other, process, now)?.is_none())
 }
 
 /// Gives a conversation free, unless somebody else has taken it.

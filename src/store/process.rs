@@ -4,6 +4,7 @@
 //! others are told apart by their heartbeat alone.
 
 use std::fs;
+use std::io::ErrorKind;
 
 /// A process, as others know it through the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,10 +40,7 @@ impl Process {
 
     /// Whether it is certain that `other` has ended: it ran where we can see it, and is not there.
     pub fn sees_end_of(&self, other: &Self) -> bool {
-        !self.realm.is_empty()
-            && self.realm == other.realm
-            && other.started != 0
-            && started(other.pid) != Some(other.started)
+        !self.realm.is_empty() && self.realm == other.realm && other.started != 0 && is_over(other)
     }
 }
 
@@ -57,9 +55,28 @@ fn read(path: &str) -> Option<String> {
     Some(content.trim().to_owned()).filter(|content| !content.is_empty())
 }
 
+/// Whether there is no such process. One that cannot be looked at, for want of a descriptor perhaps, may well be there.
+fn is_over(process: &Process) -> bool {
+    match fs::read_to_string(stat(process.pid)) {
+        Ok(stat) => start(&stat) != Some(process.started),
+        // It may end while it is looked at.
+        Err(error) => error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(NO_SUCH_PROCESS),
+    }
+}
+
+/// `ESRCH`
+const NO_SUCH_PROCESS: i32 = 3;
+
+fn stat(pid: i64) -> String {
+    format!("/proc/{pid}/stat")
+}
+
 /// When a process was started, if it is there.
 fn started(pid: i64) -> Option<i64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    start(&fs::read_to_string(stat(pid)).ok()?)
+}
+
+fn start(stat: &str) -> Option<i64> {
     // The second field is the program's name in parentheses and may hold anything; the start is the 20th after it.
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
 }

@@ -8,6 +8,7 @@ use crate::ports::StoreError;
 use sotto_core::engine::people::Audience;
 use sotto_core::engine::record::{Answer, Record};
 use std::borrow::Borrow;
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 /// Who writes: the conversation, and the number under which it was taken. A later one makes this one void.
@@ -15,6 +16,15 @@ use std::sync::LazyLock;
 pub(super) struct Lease {
     pub(super) conversation: i64,
     pub(super) fence: i64,
+}
+
+impl Lease {
+    /// What was written under this one, if it was the last before `next`, is from now on of that one.
+    pub(super) fn pass_to(&mut self, next: Self) {
+        if *self == (Self { fence: next.fence - 1, ..next }) {
+            *self = next;
+        }
+    }
 }
 
 /// Records as they are written, encoded before anybody waits for the database; stanzas are sealed as well, facts when
@@ -256,6 +266,16 @@ static BRING_IN: LazyLock<Vec<String>> = LazyLock::new(|| {
                   WHERE column4 < dropped ON CONFLICT (conversation, number) DO NOTHING";
     statements(insert, 1, &[""; 7])
 });
+
+/// Writes stanzas of any conversations that were on their way. What is written late may be too old: whoever looks for that is
+/// made to look again.
+pub(super) async fn bring_in_late<C: Sql>(connection: &mut C, left: &[Quick]) -> Result<(), Fault> {
+    bring_in(connection, left).await?;
+    for conversation in left.iter().map(|quick| quick.lease.conversation).collect::<BTreeSet<_>>() {
+        connection.run("UPDATE conversations SET swept = 0 WHERE id = $1", values![conversation]).await?;
+    }
+    Ok(())
+}
 
 /// Writes stanzas of any conversations that were on their way.
 pub(super) async fn bring_in<C: Sql, Q: Borrow<Quick>>(connection: &mut C, left: &[Q]) -> Result<(), Fault> {

@@ -6,6 +6,7 @@ use crate::ports::StoreError;
 use futures_util::future::BoxFuture;
 use sqlx::{TypeInfo as _, ValueRef as _};
 use std::future::{Future, ready};
+use std::path::PathBuf;
 
 /// A value of a parameter or a column.
 #[derive(Clone, Debug)]
@@ -144,6 +145,14 @@ pub(super) trait Sql: Send {
     fn now(&mut self) -> impl Future<Output = Result<i64, Fault>> + Send;
 }
 
+/// What a process kept at once.
+#[derive(Debug, Default)]
+pub(super) struct Left {
+    pub(super) stanzas: Vec<Quick>,
+    /// Where they were found.
+    pub(super) files: Vec<PathBuf>,
+}
+
 /// A database: runs work in transactions.
 pub(super) trait Driver: Send + Sync + 'static {
     /// What work is given.
@@ -164,10 +173,9 @@ pub(super) trait Driver: Send + Sync + 'static {
         false
     }
 
-    /// What another process kept at once, and may not be where it is to be: to be written by whoever takes its conversations,
-    /// before it takes them.
-    fn left_by(&self, _process: &str) -> Result<Vec<Quick>, StoreError> {
-        Ok(Vec::new())
+    /// What another process kept at once, and may not be where it is to be: to be written by whoever takes its conversations.
+    fn left_by(&self, _process: &str) -> Result<Left, StoreError> {
+        Ok(Left::default())
     }
 
     /// Other processes of which something may be left.
@@ -175,8 +183,8 @@ pub(super) trait Driver: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// What was left by a process is where it is to be.
-    fn brought_in(&self, _process: &str) -> Result<(), StoreError> {
+    /// What was left is where it is to be.
+    fn brought_in(&self, _files: &[PathBuf]) -> Result<(), StoreError> {
         Ok(())
     }
 

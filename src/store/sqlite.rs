@@ -16,7 +16,7 @@ use super::database::Database;
 use super::process::Process;
 use super::records::Quick;
 use super::schema::{self, Dialect};
-use super::sql::{Driver, Fault, Sql, speaks_sql, values};
+use super::sql::{Driver, Fault, Left, Sql, speaks_sql, values};
 use super::{Settings, database};
 use crate::ports::StoreError;
 use futures_util::future::BoxFuture;
@@ -204,7 +204,7 @@ impl Driver for Sqlite {
         self.spool.write(quick, span)
     }
 
-    fn left_by(&self, process: &str) -> Result<Vec<Quick>, StoreError> {
+    fn left_by(&self, process: &str) -> Result<Left, StoreError> {
         spool::left_by(&self.path, process).map_err(|error| self.trouble.with_file(&error))
     }
 
@@ -212,8 +212,8 @@ impl Driver for Sqlite {
         spool::owners(&self.path, &self.process).map_err(|error| self.trouble.with_file(&error))
     }
 
-    fn brought_in(&self, process: &str) -> Result<(), StoreError> {
-        spool::remove(&self.path, process).map_err(|error| self.trouble.with_file(&error))
+    fn brought_in(&self, files: &[PathBuf]) -> Result<(), StoreError> {
+        spool::remove(files).map_err(|error| self.trouble.with_file(&error))
     }
 
     async fn read<T, W>(&self, work: W) -> Result<T, StoreError>
@@ -244,13 +244,19 @@ impl Driver for Sqlite {
     /// What was deleted is overwritten in the file as soon as the log is written back to it, and the log is emptied.
     async fn erase(&self) -> Result<bool, StoreError> {
         let began = Instant::now();
-        while !(self.spool.is_clear() && self.writer.checkpoint().await?) {
+        loop {
+            if !self.spool.is_clear() {
+                self.writer.flush().await?;
+            }
+            let is_clear = self.spool.is_clear();
+            if self.writer.checkpoint().await? && is_clear {
+                return Ok(true);
+            }
             if began.elapsed() > ERASING {
                 return Ok(false);
             }
             sleep(ASKING).await;
         }
-        Ok(true)
     }
 
     async fn inspect(&self) -> Result<(Vec<String>, u64), StoreError> {
@@ -278,7 +284,9 @@ impl Driver for Sqlite {
     }
 
     async fn close(&self) {
-        if let Err(error) = self.writer.flush().await {
+        if !self.spool.waiting().is_empty()
+            && let Err(error) = self.writer.flush().await
+        {
             warn!(%error, "what was said last is brought into the store by whoever opens it next");
         }
         self.spool.close();

@@ -71,8 +71,8 @@ fn farewell(name: &str, place: &StoreUrl, done: Deleted) -> String {
         ),
         (StoreUrl::Sqlite(_), Deleted::Overwritten) => (
             "from the store, and overwritten in its file and its log",
-            "- pieces that SQLite may have left in unused room of its pages, as the file is too large to be written anew while \
-             agents use it: see \"VACUUM\" in docs/store.md;\n\
+            "- pieces that SQLite may have left in unused room of its pages, as the file was not written anew (it is larger than \
+             64 MB, or the log says why not): see \"VACUUM\" in docs/store.md;\n\
              - snapshots of the file system, and blocks that a disk has put aside;\n",
         ),
         (StoreUrl::Sqlite(_) | StoreUrl::Memory, _) => (

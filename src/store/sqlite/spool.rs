@@ -13,10 +13,11 @@ mod entry;
 
 use crate::store::process::Process;
 use crate::store::records::Quick;
+use crate::store::sql::Left;
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
@@ -43,6 +44,8 @@ struct State {
     /// What is not in the tables yet, in order.
     waiting: VecDeque<Arc<Quick>>,
     is_closed: bool,
+    /// It was said that it cannot be written, and it could not since.
+    is_told: bool,
 }
 
 struct Open {
@@ -68,10 +71,14 @@ impl Spool {
         let bytes = entry::encode(&quick);
         let mut state = self.state();
         let is_written = self.append(&mut state, &bytes, span).unwrap_or_else(|error| {
-            warn!(%error, path = %self.path(span).display(), "what is said takes the longer way to the store");
+            if !std::mem::replace(&mut state.is_told, true) {
+                let path = self.path(span);
+                warn!(%error, path = %path.display(), "what is said takes the longer way to the store");
+            }
             false
         });
         if is_written {
+            state.is_told = false;
             state.waiting.push_back(Arc::new(quick));
             if state.file.as_ref().is_some_and(|open| open.end > CAPACITY / 2) {
                 self.half_full.notify_one();
@@ -97,10 +104,10 @@ impl Spool {
         state.waiting.drain(..count);
         if state.waiting.is_empty()
             && let Some(open) = &mut state.file
-            && let Err(error) = open.clear()
+            && !open.clear()
         {
-            // It does no harm there, and the next time it is tried again.
-            warn!(%error, path = %open.path.display(), "what was said could not be overwritten");
+            // The next one is begun anew, and nothing waits that would be missed in this one.
+            state.file.take().map(Open::remove);
         }
     }
 
@@ -123,8 +130,9 @@ impl Spool {
 
     /// Writes an entry to the file of this span, which is begun where it is not there; false if there is no room for it.
     fn append(&self, state: &mut State, bytes: &[u8], span: u64) -> io::Result<bool> {
-        let State { file, waiting, is_closed } = state;
-        if *is_closed {
+        let State { file, waiting, is_closed, .. } = state;
+        // Nor does anything that was to be written before a silence come after one.
+        if *is_closed || file.as_ref().is_some_and(|open| open.span > span) {
             return Ok(false);
         }
         if let Some(open) = file.as_mut().filter(|open| open.span == span) {
@@ -154,8 +162,14 @@ impl Open {
     fn create(path: PathBuf, span: u64) -> io::Result<Self> {
         // What people said is for nobody else on the machine.
         let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&path)?;
-        file.write_all_at(&[0; READY], 0)?;
-        Ok(Self { file, path, span, end: 0 })
+        let open = Self { file, path, span, end: 0 };
+        match open.file.write_all_at(&[0; READY], 0) {
+            Ok(()) => Ok(open),
+            Err(error) => {
+                open.remove();
+                Err(error)
+            }
+        }
     }
 
     /// What was written of an entry before this failed is overwritten by the next one.
@@ -168,19 +182,31 @@ impl Open {
         Ok(true)
     }
 
-    /// Overwrites all that is in it. Its pages stay.
-    fn clear(&mut self) -> io::Result<()> {
-        if self.end > READY {
-            self.file.set_len(READY as u64)?;
-        }
-        self.file.write_all_at(&vec![0; self.end.min(READY)], 0)?;
+    /// Overwrites all that is in it; its first pages stay. False if it is not fit to be used again: that could not be done, or
+    /// somebody has removed it.
+    fn clear(&mut self) -> bool {
+        let cleared = self.file.write_all_at(&vec![0; self.end], 0);
+        let cut = if self.end > READY { self.file.set_len(READY as u64) } else { Ok(()) };
         self.end = 0;
-        Ok(())
+        let is_there = self.file.metadata().is_ok_and(|file| file.nlink() > 0);
+        cleared.is_ok() && cut.is_ok() && is_there
     }
 
     fn remove(self) {
         // Somebody else may have, and what is in it twice does no harm.
-        let _ = fs::remove_file(self.path);
+        let _ = wipe(&self.path);
+    }
+}
+
+/// Overwrites a file and removes it, if it is there.
+fn wipe(path: &Path) -> io::Result<()> {
+    let wiped = OpenOptions::new().write(true).open(path).and_then(|file| {
+        let size = file.metadata()?.len().min(CAPACITY as u64);
+        file.write_all_at(&vec![0; size as usize], 0)
+    });
+    match wiped.and_then(|()| fs::remove_file(path)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
     }
 }
 
@@ -196,11 +222,14 @@ pub(super) fn owners(database: &Path, process: &Process) -> io::Result<Vec<Strin
 }
 
 /// What is in the spools of a process.
-pub(super) fn left_by(database: &Path, owner: &str) -> io::Result<Vec<Quick>> {
-    let mut left = Vec::new();
+pub(super) fn left_by(database: &Path, owner: &str) -> io::Result<Left> {
+    let mut left = Left::default();
     for (_, path) in spools(database)?.into_iter().filter(|(of, _)| of == owner) {
         match fs::read(&path) {
-            Ok(bytes) => left.extend(entry::decode(&bytes)),
+            Ok(bytes) => {
+                left.stanzas.extend(entry::decode(&bytes));
+                left.files.push(path);
+            }
             // Another was quicker, and brought it in.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
@@ -209,15 +238,9 @@ pub(super) fn left_by(database: &Path, owner: &str) -> io::Result<Vec<Quick>> {
     Ok(left)
 }
 
-/// Removes the spools of a process.
-pub(super) fn remove(database: &Path, owner: &str) -> io::Result<()> {
-    for (_, path) in spools(database)?.into_iter().filter(|(of, _)| of == owner) {
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-    }
-    Ok(())
+/// Removes spools of which all was brought in. A process that is not gone after all has begun another one.
+pub(super) fn remove(files: &[PathBuf]) -> io::Result<()> {
+    files.iter().try_for_each(|path| wipe(path))
 }
 
 /// All spools beside a database with whose they are, sorted.
@@ -230,7 +253,9 @@ fn spools(database: &Path) -> io::Result<Vec<(String, PathBuf)>> {
         let file = file?;
         let name = file.file_name();
         let owner = name.to_str().and_then(|name| name.strip_prefix(&*prefix)?.rsplit_once('.'));
-        if let Some((owner, _)) = owner {
+        if let Some((owner, span)) = owner
+            && span.parse::<u64>().is_ok()
+        {
             spools.push((owner.to_owned(), file.path()));
         }
     }

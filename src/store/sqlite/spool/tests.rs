@@ -34,7 +34,13 @@ impl Place {
     /// The numbers of what another process would find.
     fn left(&self) -> Vec<i64> {
         let left = left_by(&self.database, &self.process.id).expect("it can be read");
-        left.iter().flat_map(|quick| &quick.stanzas).map(|stanza| stanza.number).collect()
+        left.stanzas.iter().flat_map(|quick| &quick.stanzas).map(|stanza| stanza.number).collect()
+    }
+
+    /// Somebody thinks that the process is gone.
+    fn take_away(&self) {
+        let left = left_by(&self.database, &self.process.id).expect("it can be read");
+        remove(&left.files).expect("it can be removed");
     }
 
     fn owners(&self) -> Vec<String> {
@@ -65,8 +71,11 @@ fn what_is_kept_is_found_by_others_until_it_is_in_the_tables() {
 
     assert!(spool.write(said(-5, 9), 1));
     assert_eq!(place.left(), [-5], "it begins again");
-    remove(&place.database, &place.process.id).expect("it can be removed");
+    place.take_away();
     assert!(place.owners().is_empty());
+    spool.written(1);
+    assert!(spool.write(said(-6, 9), 1));
+    assert_eq!(place.left(), [-6], "another file, for the former is nobody's any more");
 }
 
 #[test]
@@ -91,8 +100,9 @@ fn after_a_silence_another_file_is_begun_with_what_is_still_on_its_way() {
     let place = Place::new();
     let spool = place.spool();
     assert!(spool.write(said(-1, 9), 1));
-    remove(&place.database, &place.process.id).expect("somebody thought that we are gone");
+    place.take_away();
     assert!(spool.write(said(-2, 9), 2));
+    assert!(!spool.write(said(-3, 9), 1), "that comes too late");
     assert_eq!(place.left(), [-1, -2]);
     spool.written(2);
     spool.close();
@@ -106,6 +116,27 @@ fn a_spool_that_is_closed_takes_nothing_and_leaves_what_is_not_in_the_tables() {
     assert!(spool.write(said(-1, 9), 1));
     spool.close();
     assert!(!spool.write(said(-2, 9), 1));
+    assert_eq!(place.left(), [-1]);
+}
+
+/// What somebody has read and brought in is removed, not what was begun meanwhile.
+#[test]
+fn a_file_that_was_begun_after_another_was_read_stays() {
+    let place = Place::new();
+    let spool = place.spool();
+    assert!(spool.write(said(-1, 9), 1));
+    let left = left_by(&place.database, &place.process.id).expect("it can be read");
+    assert!(spool.write(said(-2, 9), 2));
+    remove(&left.files).expect("it may be gone already");
+    assert_eq!(place.left(), [-1, -2]);
+}
+
+#[test]
+fn copies_that_somebody_made_are_left_alone() {
+    let place = Place::new();
+    let spool = place.spool();
+    assert!(spool.write(said(-1, 9), 1));
+    fs::copy(spool.path(1), spool.path(1).with_extension("1.bak")).expect("it can be copied");
     assert_eq!(place.left(), [-1]);
 }
 
