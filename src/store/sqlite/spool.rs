@@ -102,12 +102,11 @@ impl Spool {
     pub(super) fn written(&self, count: usize) {
         let mut state = self.state();
         state.waiting.drain(..count);
+        // One that cannot be used again is begun anew: nothing waits that would be missed in it.
         if state.waiting.is_empty()
-            && let Some(open) = &mut state.file
-            && !open.clear()
+            && let Some(open) = state.file.take_if(|open| !open.clear())
         {
-            // The next one is begun anew, and nothing waits that would be missed in this one.
-            state.file.take().map(Open::remove);
+            open.remove();
         }
     }
 
