@@ -23,8 +23,8 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// Envelopes up to this size go as one packet; other clients may not take larger ones.
 const LARGEST_PACKET: usize = 15_000;
-/// How far ahead of the transcript an envelope is, which often comes with a piece of it: one after the other they are both there
-/// sooner than when the server and the clients have to handle them at once.
+/// How far ahead of the transcript an envelope is, which often comes with a piece of it: it is there sooner when the server and the
+/// clients need not handle both at once, and nobody sees that the piece comes so much later.
 const HEAD_START: Duration = Duration::from_millis(2);
 /// So many commands at a time are looked at together, to join pieces of a transcript.
 const LOOK_AHEAD: usize = 64;
